@@ -1,0 +1,41 @@
+# Everything a person needs, from a fresh clone with only Python 3.11+, git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
+
+.PHONY: help compare test check docs bench clean
+
+help:  ## Show what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("hiddenstate needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,check,docs]'
+	@touch $@
+
+compare: $(VENV)/.installed  ## Fit several models to an embedded real data set and rank them
+	$(BIN)/hiddenstate compare
+
+test: $(VENV)/.installed  ## Run all checks and tests
+	$(MAKE) --no-print-directory check
+	$(MAKE) --no-print-directory docs
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(VENV)/.installed  ## Lint, types, and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pyright
+
+docs: $(VENV)/.installed  ## Build the documentation into site/, warnings are errors
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(VENV)/.installed  ## Measure speed against the peers that are installed
+	$(BIN)/python benchmarks/run.py
+
+clean:  ## Remove everything that was made
+	rm -rf $(VENV) .cache site build dist comparison

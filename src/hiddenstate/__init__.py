@@ -1,0 +1,56 @@
+"""Probabilistic sequence models behind one contract: a hidden state, updated by each observation.
+
+Everything public is reached from here (``import hiddenstate as hs``) and imported when it is first used, so that the
+command line can answer ``--help`` without loading JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hiddenstate import cells as cells
+    from hiddenstate import datasets as datasets
+    from hiddenstate import heads as heads
+    from hiddenstate import tasks as tasks
+    from hiddenstate.catalogue import build as build
+    from hiddenstate.core import AssociativeRecurrence as AssociativeRecurrence
+    from hiddenstate.core import Column as Column
+    from hiddenstate.core import DataError as DataError
+    from hiddenstate.core import FileError as FileError
+    from hiddenstate.core import Frozen as Frozen
+    from hiddenstate.core import HiddenStateError as HiddenStateError
+    from hiddenstate.core import MissingDataError as MissingDataError
+    from hiddenstate.core import Recurrence as Recurrence
+    from hiddenstate.core import RegistryError as RegistryError
+    from hiddenstate.core import Schema as Schema
+    from hiddenstate.core import SequenceModel as SequenceModel
+    from hiddenstate.core import Sequences as Sequences
+    from hiddenstate.core import StrategyError as StrategyError
+    from hiddenstate.core import cast as cast
+    from hiddenstate.core import parameter_count as parameter_count
+    from hiddenstate.core import recipe as recipe
+    from hiddenstate.core import recipe_names as recipe_names
+    from hiddenstate.core import register as register
+    from hiddenstate.data import read as read
+    from hiddenstate.files import load as load
+    from hiddenstate.files import save as save
+    from hiddenstate.inference import Forecast as Forecast
+    from hiddenstate.inference import Stream as Stream
+    from hiddenstate.inference import forecast as forecast
+    from hiddenstate.inference import log_prob as log_prob
+    from hiddenstate.inference import predictive as predictive
+    from hiddenstate.inference import sample as sample
+    from hiddenstate.inference import states as states
+    from hiddenstate.inference import step_log_probs as step_log_probs
+    from hiddenstate.learn import SGD as SGD
+    from hiddenstate.learn import Fit as Fit
+    from hiddenstate.learn import compare as compare
+    from hiddenstate.learn import fit as fit
+    from hiddenstate.networks import RNN as RNN
+    from hiddenstate.networks import Embedding as Embedding
+    from hiddenstate.unroll import Associative as Associative
+    from hiddenstate.unroll import Auto as Auto
+    from hiddenstate.unroll import Sequential as Sequential
+    from hiddenstate.unroll import unroll as unroll
+
+__version__ = "0.1.0"

@@ -1,0 +1,63 @@
+"""The plain recurrent cell."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+
+from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate.cells.cell import Cell
+from hiddenstate.core import register
+from hiddenstate.ops.initialisers import initialiser
+from hiddenstate.ops.nonlinearities import nonlinearity
+
+
+@register("vanilla")
+class Vanilla(Cell):
+    r"""The "vanilla" recurrent cell, a linear-nonlinear update (seed 001, Vanilla RNNs).
+
+    .. math::
+
+        h_{t+1} = \phi(W h_t + B x_t + b)
+
+    :math:`\phi` is any named nonlinearity (`hiddenstate.ops.nonlinearities`): ``tanh`` by default; ``relu`` goes well
+    with ``recurrent_init="scaled_identity"`` (Le, Jaitly and Hinton 2015) or ``"kaiming"``; ``identity`` is the linear
+    network whose gradients vanish or explode like the powers of :math:`W`.
+    """
+
+    recurrent_weight: Float[Array, "hidden hidden"]
+    input_weight: Float[Array, "hidden input"]
+    bias: Float[Array, " hidden"]
+    input_size: int = eqx.field(static=True)
+    hidden_size: int = eqx.field(static=True)
+    nonlinearity: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        key: PRNGKeyArray,
+        nonlinearity: str = "tanh",
+        recurrent_init: str | Initialiser = "orthogonal",
+        input_init: str | Initialiser = "glorot",
+    ):
+        recurrent_key, input_key = jr.split(key)
+        self.recurrent_weight = initialiser(recurrent_init)(recurrent_key, (hidden_size, hidden_size))
+        self.input_weight = initialiser(input_init)(input_key, (hidden_size, input_size))
+        self.bias = jnp.zeros(hidden_size)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.nonlinearity = _named(nonlinearity)
+
+    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " hidden"]:
+        """B x + b."""
+        return self.input_weight @ x + self.bias
+
+    def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
+        """phi(W h + element)."""
+        return nonlinearity(self.nonlinearity)(self.recurrent_weight @ state + element)
+
+
+def _named(name: str) -> str:
+    nonlinearity(name)  # a wrong name is an error here, not at the first step
+    return name

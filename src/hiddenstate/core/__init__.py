@@ -1,0 +1,55 @@
+"""The contract, the data it runs on, and the errors it raises."""
+
+from hiddenstate.core.contract import AssociativeRecurrence, Recurrence, SequenceModel, has, name_of
+from hiddenstate.core.errors import (
+    DataError,
+    FileError,
+    HiddenStateError,
+    MissingDataError,
+    RegistryError,
+    StrategyError,
+)
+from hiddenstate.core.parameters import Frozen, cast, dtype_of, parameter_count, partition, trainable
+from hiddenstate.core.registry import (
+    recipe,
+    recipe_named,
+    recipe_names,
+    register,
+    registered_class,
+    registered_name,
+)
+from hiddenstate.core.schema import KINDS, Column, Kind, Schema, infer_schema
+from hiddenstate.core.sequences import Arrays, Sequences
+
+__all__ = [
+    "KINDS",
+    "Arrays",
+    "AssociativeRecurrence",
+    "Column",
+    "DataError",
+    "FileError",
+    "Frozen",
+    "HiddenStateError",
+    "Kind",
+    "MissingDataError",
+    "Recurrence",
+    "RegistryError",
+    "Schema",
+    "SequenceModel",
+    "Sequences",
+    "StrategyError",
+    "cast",
+    "dtype_of",
+    "has",
+    "infer_schema",
+    "name_of",
+    "parameter_count",
+    "partition",
+    "recipe",
+    "recipe_named",
+    "recipe_names",
+    "register",
+    "registered_class",
+    "registered_name",
+    "trainable",
+]

@@ -1,0 +1,75 @@
+r"""The contract that every model obeys: a hidden state, its update, and a read-out.
+
+.. math::
+
+    x_t \sim p(\,\cdot \mid g(h_t)), \qquad h_{t+1} = f(h_t, x_t)
+
+The state at :math:`t` has seen :math:`x_1 \ldots x_{t-1}` and predicts :math:`x_t`, so that
+:math:`\log p(x_{1:T}) = \sum_t \log p(x_t \mid g(h_t))` with nothing left out. The update is written in two
+halves: ``prepare``, all that can be computed from :math:`x_t` alone and is mapped over all steps at once, and
+``step``, what really needs the state.
+
+All methods take one step of one sequence. Batches and time are the business of `hiddenstate.unroll`.
+Capabilities are methods that a model either has or has not; ask with `has`.
+"""
+
+from abc import abstractmethod
+
+import equinox as eqx
+from numpyro.distributions import Distribution
+
+from hiddenstate._types import Array, Element, Num, State
+from hiddenstate.core.schema import Schema
+
+
+class Recurrence(eqx.Module):
+    """A state that is updated by each observation."""
+
+    @abstractmethod
+    def initial(self) -> State:
+        """The state before anything was seen."""
+
+    @abstractmethod
+    def prepare(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Element:
+        """All that can be computed from the observation `x` (and the input `u`) without the state."""
+
+    @abstractmethod
+    def step(self, state: State, element: Element) -> State:
+        """The state after the observation that `element` was prepared from."""
+
+
+class AssociativeRecurrence(Recurrence):
+    """A recurrence whose steps can be joined before the state is known, so that it runs as a parallel scan."""
+
+    @abstractmethod
+    def combine(self, earlier: Element, later: Element) -> Element:
+        """One element for both: ``step(step(h, earlier), later) == step(h, combine(earlier, later))``."""
+
+
+class SequenceModel(Recurrence):
+    """A recurrence with a read-out: from the state, a distribution over the next observation."""
+
+    schema: Schema | None = eqx.field(default=None, kw_only=True, static=True)
+    """What the data it was built for look like, so that new files are read the same way."""
+
+    inputs: int = eqx.field(default=0, kw_only=True, static=True)
+    """How many inputs `u` it takes at every step."""
+
+    @abstractmethod
+    def readout(self, state: State, u: Num[Array, " inputs"] | None = None) -> Distribution:
+        """The distribution of the next observation, given the state (and the input at that step)."""
+
+
+def has(model: Recurrence, capability: str) -> bool:
+    """Whether `model` has the capability of that name, for example ``has(model, "combine")``.
+
+    A composed model passes its parts' capabilities on by a property that raises AttributeError where the
+    part has none, so that having a capability and being able to use it are the same thing.
+    """
+    return callable(getattr(model, capability, None))
+
+
+def name_of(model: object) -> str:
+    """What to call a model in a message: its class, with the class of its cell where it has one."""
+    inner = getattr(model, "cell", None)
+    return type(model).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")

@@ -1,0 +1,138 @@
+"""From what a caller gave to what a model takes, or a sentence that says what is wrong."""
+
+from functools import lru_cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import Distribution, constraints
+
+from hiddenstate.core import (
+    DataError,
+    MissingDataError,
+    SequenceModel,
+    Sequences,
+    dtype_of,
+    name_of,
+)
+from hiddenstate.core.sequences import Arrays
+
+
+def prototype(model: SequenceModel) -> Distribution:
+    """The first read-out with shapes in place of numbers: its event shape and support, for free."""
+    leaves, tree = jax.tree.flatten(eqx.filter(model, eqx.is_array))
+    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+    static = eqx.filter(model, eqx.is_array, inverse=True)
+    return _prototype(tree, shapes, _Static(static, model.inputs))
+
+
+class _Static:
+    """The parts of a model that are no arrays, hashed by their structure."""
+
+    def __init__(self, static: Any, inputs: int):
+        self.static, self.inputs = static, inputs
+        leaves, tree = jax.tree.flatten(static)
+        self.signature = (tuple(leaves), tree, inputs)
+
+    def __hash__(self) -> int:
+        return hash(self.signature)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and self.signature == other.signature
+
+
+@lru_cache(maxsize=256)
+def _prototype(tree: Any, shapes: tuple, static: _Static) -> Distribution:
+    arrays = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes])
+
+    def first(arrays):
+        model = eqx.combine(arrays, static.static)
+        u = jnp.zeros(static.inputs) if static.inputs else None
+        return model.readout(model.initial(), u)
+
+    return jax.eval_shape(first, arrays)
+
+
+def sequences_for(model: SequenceModel, data: Any) -> Sequences:
+    """`data` as checked `Sequences` that `model` can read.
+
+    An array with one axis more than the model's observations is one sequence, with two more it is several.
+    """
+    if not isinstance(data, Sequences):
+        rank = len(prototype(model).event_shape)
+        if not isinstance(data, list | tuple) and np.ndim(data) == rank + 2:
+            data = Sequences.padded(data)
+        else:
+            data = Sequences.of(data)
+    check_sequences(model, data)
+    return data
+
+
+def arrays_for(model: SequenceModel, data: Sequences) -> Arrays:
+    """The arrays of checked data, in the precision of the model; without inputs where the model takes none."""
+    arrays = data.arrays(dtype_of(model))
+    return arrays if model.inputs else arrays._replace(inputs=None)
+
+
+def check_sequences(model: SequenceModel, data: Sequences) -> None:
+    """Raise the sentence that says why `model` cannot read `data`, if it cannot."""
+    distribution = prototype(model)
+    if data.event_shape != distribution.event_shape:
+        hint = ""
+        if len(data.event_shape) == len(distribution.event_shape) + 1:
+            hint = " If the first axis counts sequences, use hs.Sequences.padded(array)."
+        raise DataError(
+            f"each observation has shape {data.event_shape}, but {name_of(model)} predicts observations of shape "
+            f"{distribution.event_shape}.{hint}"
+        )
+    if data.has_missing:
+        observed = data.observed
+        assert observed is not None
+        sequence, step = (int(i) for i in np.argwhere(~observed)[0][:2])
+        raise MissingDataError(
+            f"sequence {sequence} has a missing value at step {step}, and {name_of(model)} cannot marginalise missing "
+            "observations: its update needs each of them. Fill them in, cut the sequences there, or fit a model that can."
+        )
+    check_support(distribution.support, data.values, data.valid)
+    if model.inputs:
+        if data.inputs is None:
+            raise DataError(f"{name_of(model)} takes {model.inputs} inputs at every step, but the data have none.")
+        if data.inputs.shape[2] != model.inputs:
+            raise DataError(f"{name_of(model)} takes {model.inputs} inputs, but the data have {data.inputs.shape[2]}.")
+
+
+def check_support(support: Any, values: np.ndarray, valid: np.ndarray) -> None:
+    """Raise DataError if a value at a valid step lies outside a distribution's support."""
+    base = _base(support)
+    if isinstance(base, type(constraints.integer_interval(0, 1))) and not np.issubdtype(values.dtype, np.integer):
+        raise DataError(f"observations are {values.dtype}, but symbols are due: {describe(support)}.")
+    inside = np.asarray(support(values))
+    inside = inside.reshape(*inside.shape[:2], -1).all(-1) | ~valid
+    if not inside.all():
+        sequence, step = (int(i) for i in np.argwhere(~inside)[0])
+        got = np.asarray(values[sequence, step]).tolist()
+        raise DataError(f"sequence {sequence} holds {got} at step {step}; observations must be {describe(support)}.")
+
+
+def describe(support: Any) -> str:
+    """A support in words."""
+    base = _base(support)
+    said = getattr(base, "description", None)
+    if said is not None:
+        return said
+    bounds = getattr(base, "lower_bound", None), getattr(base, "upper_bound", None)
+    if bounds[0] is not None and bounds[1] is not None:
+        return f"whole numbers from {bounds[0]} to {bounds[1]}"
+    if base is constraints.boolean:
+        return "0 or 1"
+    if getattr(base, "is_discrete", False):
+        return "whole numbers from 0 on"
+    return "real numbers"
+
+
+def _base(support: Any) -> Any:
+    while hasattr(support, "base_constraint"):
+        support = support.base_constraint
+    return support

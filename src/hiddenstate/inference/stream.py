@@ -1,0 +1,134 @@
+"""One observation at a time: push it, get the next prediction."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import Distribution
+
+from hiddenstate._types import State
+from hiddenstate.core import DataError, FileError, MissingDataError, SequenceModel, dtype_of, name_of
+from hiddenstate.core.storage import read_tensors, write_tensors
+from hiddenstate.inference.observations import check_support, prototype
+
+_FORMAT = 1
+
+
+class Stream:
+    """A model that runs along with the data.
+
+    >>> stream = hs.Stream(model)                # doctest: +SKIP
+    >>> stream.predictive()                      # p(x_1)  # doctest: +SKIP
+    >>> stream.push(3)                           # p(x_2 | x_1 = 3)  # doctest: +SKIP
+
+    `log_prob` is the log-probability of everything pushed so far and `steps` how much that was. `save` and `restore`
+    keep the state on disk, so that a process can stop and another go on where it was.
+    """
+
+    def __init__(self, model: SequenceModel):
+        self.model = model
+        self.state: State = model.initial()
+        self.steps = 0
+        self.log_prob = 0.0
+
+    def predictive(self, u: Any = None) -> Distribution:
+        """The distribution of the next observation; `u` is the input at that step, where the model takes inputs."""
+        return _read(self.model, self.state, self._input(u))
+
+    def push(self, x: Any, u: Any = None, *, next_u: Any = None) -> Distribution | None:
+        """Take in an observation (and the input at its step) and return the distribution of the next.
+
+        A model with inputs needs `next_u` for that distribution; without it the answer is None, and `predictive` will
+        give it once the next input is known.
+        """
+        x = self._observation(x)
+        u = self._input(u)
+        self.state, log_prob = _push(self.model, self.state, x, u)
+        self.log_prob += float(log_prob)
+        self.steps += 1
+        if self.model.inputs and next_u is None:
+            return None
+        return self.predictive(next_u)
+
+    def save(self, path: str | Path) -> None:
+        """Write the state to a file, whole or not at all."""
+        leaves = jax.tree.leaves(self.state)
+        header = {
+            "stream": _FORMAT,
+            "model": fingerprint(self.model),
+            "steps": self.steps,
+            "log_prob": self.log_prob.hex(),
+        }
+        write_tensors(path, {f"state/{i:04d}": leaf for i, leaf in enumerate(leaves)}, header)
+
+    @classmethod
+    def restore(cls, model: SequenceModel, path: str | Path) -> "Stream":
+        """The stream that was saved to `path`, of the same model."""
+        arrays, header = read_tensors(path)
+        if header.get("stream") != _FORMAT:
+            raise FileError(f"{path} holds no stream of format {_FORMAT}.")
+        if header["model"] != fingerprint(model):
+            raise FileError(f"{path} is the stream of another model than the {name_of(model)} given.")
+        stream = cls(model)
+        leaves, tree = jax.tree.flatten(stream.state)
+        stored = [arrays[name] for name in sorted(arrays)]
+        if [a.shape for a in stored] != [leaf.shape for leaf in leaves]:
+            raise FileError(f"{path} is damaged: its state does not have the shape of the model's.")
+        stream.state = jax.tree.unflatten(
+            tree, [jnp.asarray(a, leaf.dtype) for a, leaf in zip(stored, leaves, strict=True)]
+        )
+        stream.steps = int(header["steps"])
+        stream.log_prob = float.fromhex(header["log_prob"])
+        return stream
+
+    def _observation(self, x: Any) -> np.ndarray:
+        distribution = prototype(self.model)
+        x = np.asarray(x)
+        if x.dtype == bool:
+            x = x.astype(np.int32)
+        if not np.issubdtype(x.dtype, np.number):
+            raise DataError(f"the observation is {x.dtype}; it must be a number or an array of numbers.")
+        if x.shape != distribution.event_shape:
+            raise DataError(f"the observation has shape {x.shape}; {name_of(self.model)} takes {distribution.event_shape}.")
+        if np.isnan(x).any():
+            raise MissingDataError(f"the observation is missing (NaN), and {name_of(self.model)} cannot marginalise it.")
+        check_support(distribution.support, x[None, None], np.ones((1, 1), bool))
+        return x.astype(np.int32 if np.issubdtype(x.dtype, np.integer) else dtype_of(self.model))
+
+    def _input(self, u: Any) -> Any:
+        if not self.model.inputs:
+            return None
+        if u is None:
+            raise DataError(f"{name_of(self.model)} takes {self.model.inputs} inputs at every step; none were given.")
+        u = np.asarray(u, dtype=dtype_of(self.model))
+        if u.shape != (self.model.inputs,):
+            raise DataError(f"the input has shape {u.shape}; it must be ({self.model.inputs},).")
+        return u
+
+
+def fingerprint(model: Any) -> str:
+    """A digest of a model's structure and numbers: equal for equal models, in any process."""
+    digest = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_leaves_with_path(model):
+        digest.update(jax.tree_util.keystr(path).encode())
+        if eqx.is_array(leaf):
+            array = np.asarray(leaf)
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        else:
+            digest.update(repr(leaf).encode())
+    return digest.hexdigest()
+
+
+@eqx.filter_jit
+def _read(model, state, u):
+    return model.readout(state, u)
+
+
+@eqx.filter_jit
+def _push(model, state, x, u):
+    return model.step(state, model.prepare(x, u)), model.readout(state, u).log_prob(x)

@@ -1,0 +1,106 @@
+"""A cell and a head make a sequence model."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+from numpyro.distributions import Distribution
+
+from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, State
+from hiddenstate.cells import Cell
+from hiddenstate.core import HiddenStateError, Schema, SequenceModel, register
+from hiddenstate.heads import Head
+
+
+@register("embedding")
+class Embedding(eqx.Module):
+    """Symbols as learned vectors, in place of one-hot."""
+
+    weight: Float[Array, "symbol encoded"]
+
+    def __init__(self, symbols: int, size: int, *, key: PRNGKeyArray):
+        self.weight = jr.normal(key, (symbols, size))
+
+    @property
+    def encoded_size(self) -> int:
+        """The length of the vectors."""
+        return self.weight.shape[1]
+
+    def encode(self, x: Num[Array, ""]) -> Float[Array, " encoded"]:
+        """The vector of the symbol `x`."""
+        return self.weight[x]
+
+
+@register("rnn")
+class RNN(SequenceModel):
+    r"""A recurrent network as a sequence model: any cell, any head.
+
+    .. math::
+
+        h_{t+1} = f(h_t, [\mathrm{encode}(x_t), u_t]), \qquad x_t \sim p(\,\cdot \mid \mathrm{head}([h_t, u_t]))
+
+    Observations are encoded as the head says (symbols one-hot), or by an `Embedding` given as `encoder`. The initial
+    state is zero, or with ``initial="learned"`` a parameter. Inputs `u` known beforehand, `inputs` of them, are read by
+    the cell and by the head: the cell then has ``input_size = encoded_size + inputs`` and the head
+    ``hidden_size = output_size + inputs``.
+    """
+
+    cell: Cell
+    head: Head
+    encoder: Embedding | None
+    start: State
+
+    def __init__(
+        self,
+        cell: Cell,
+        head: Head,
+        *,
+        encoder: Embedding | None = None,
+        initial: Literal["zero", "learned"] = "zero",
+        inputs: int = 0,
+        schema: Schema | None = None,
+    ):
+        if initial not in ("zero", "learned"):
+            raise HiddenStateError(f"initial is {initial!r}; it must be 'zero' or 'learned'.")
+        encoded = (head if encoder is None else encoder).encoded_size + inputs
+        if cell.input_size != encoded:
+            raise HiddenStateError(f"the cell has input_size {cell.input_size}, but observations and inputs give {encoded}.")
+        if head.hidden_size != cell.output_size + inputs:
+            raise HiddenStateError(
+                f"the head has hidden_size {head.hidden_size}, but the cell's output and the inputs give "
+                f"{cell.output_size + inputs}."
+            )
+        self.cell = cell
+        self.head = head
+        self.encoder = encoder
+        self.start = cell.initial() if initial == "learned" else None
+        self.inputs = inputs
+        self.schema = schema
+
+    def initial(self) -> State:
+        """The cell's own initial state, or the learned one."""
+        return self.cell.initial() if self.start is None else self.start
+
+    def prepare(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Element:
+        """The cell's element for the encoded observation and the inputs."""
+        encoded = (self.head if self.encoder is None else self.encoder).encode(x)
+        return self.cell.prepare(_with(encoded, u))
+
+    def step(self, state: State, element: Element) -> State:
+        """The cell's step."""
+        return self.cell.step(state, element)
+
+    @property
+    def combine(self) -> Callable[[Element, Element], Element]:
+        """The cell's `combine`; a cell without one raises AttributeError, so that the capability is the cell's."""
+        return self.cell.combine  # pyright: ignore[reportAttributeAccessIssue]
+
+    def readout(self, state: State, u: Num[Array, " inputs"] | None = None) -> Distribution:
+        """The head's distribution at the cell's output."""
+        return self.head(_with(self.cell.output(state), u))
+
+
+def _with(vector: Float[Array, " size"], u: Num[Array, " inputs"] | None) -> Float[Array, " longer"]:
+    return vector if u is None else jnp.concatenate([vector, u])

@@ -1,0 +1,1 @@
+"""Pure array maths: no classes with behaviour, no knowledge of models."""

@@ -1,0 +1,29 @@
+"""Ways of running a recurrence over time, one file each."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from hiddenstate._types import State
+from hiddenstate.core import Recurrence
+from hiddenstate.unroll.associative import Associative
+from hiddenstate.unroll.auto import Auto, Choice
+from hiddenstate.unroll.sequential import Sequential
+from hiddenstate.unroll.strategy import Strategy, Unrolled, over_time
+
+__all__ = ["Associative", "Auto", "Choice", "Sequential", "Strategy", "Unrolled", "over_time", "unroll"]
+
+
+def unroll(
+    recurrence: Recurrence, xs: Any, strategy: Strategy = Auto(), *, us: Any = None, state: State = None
+) -> Unrolled:
+    """The states of a recurrence along one sequence `xs` (time first), from `state` or its initial one.
+
+    ``states`` at t has seen everything before x_t; ``final`` has seen all. `us` are inputs known beforehand,
+    one row a step.
+    """
+    state = recurrence.initial() if state is None else state
+    xs = jnp.asarray(xs)
+    us = None if us is None else jnp.asarray(us)
+    states, final = over_time(recurrence, strategy, state, xs, us, None, lambda state, x, u: state)
+    return Unrolled(states, final)

@@ -1,0 +1,62 @@
+"""The strategy that chooses: by what the recurrence can, the device, and the length."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+
+from hiddenstate._types import Array, Element, Shaped, State
+from hiddenstate.core import Recurrence, has, name_of
+from hiddenstate.unroll.associative import Associative
+from hiddenstate.unroll.sequential import Sequential
+from hiddenstate.unroll.strategy import Strategy, Unrolled
+
+LONG = 100_000
+"""From this many steps on the backward pass recomputes chunks instead of keeping every intermediate value."""
+
+SHORT = 16
+"""Up to this many steps a loop on a CPU is as fast as a parallel scan, and compiles faster."""
+
+
+class Choice(NamedTuple):
+    """What `Auto` picked, and the sentence that says why."""
+
+    strategy: Strategy
+    reason: str
+
+
+@dataclass(frozen=True)
+class Auto(Strategy):
+    """Picks the fastest strategy that this recurrence can follow on this device at this length."""
+
+    def choose(self, recurrence: Recurrence, time: int, device: str | None = None) -> Choice:
+        """What it would pick for `time` steps, and why; `device` is a JAX backend name, by default the current one.
+
+        >>> Auto().choose(model, 1000).reason  # doctest: +SKIP
+        'RNN of GRU has no `combine`, so the steps run one after the other.'
+        """
+        device = jax.default_backend() if device is None else device
+        long = time >= LONG
+        memory = f" {time} steps are many: the backward pass recomputes chunks to save memory." if long else ""
+        if not has(recurrence, "combine"):
+            reason = f"{name_of(recurrence)} has no `combine`, so the steps run one after the other."
+            return Choice(Sequential(checkpoint=long), reason + memory)
+        if device == "cpu" and time <= SHORT:
+            reason = f"{time} steps are few: on a CPU a loop is as fast as a parallel scan."
+            return Choice(Sequential(), reason)
+        reason = f"{name_of(recurrence)} has `combine` and there are {time} steps to share out on the {device}."
+        return Choice(Associative(checkpoint=long), reason + memory)
+
+    def resolve(self, recurrence: Recurrence, time: int) -> Strategy:
+        """The chosen strategy."""
+        return self.choose(recurrence, time).strategy
+
+    def check(self, recurrence: Recurrence) -> None:
+        """There is always one that fits."""
+
+    def run(
+        self, recurrence: Recurrence, state: State, elements: Element, valid: Shaped[Array, " time"] | None
+    ) -> Unrolled:
+        """Runs the chosen strategy."""
+        time = jax.tree.leaves(elements)[0].shape[0]
+        return self.resolve(recurrence, time).run(recurrence, state, elements, valid)
