@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hiddenstate import cells as cells
-    from hiddenstate import datasets as datasets
     from hiddenstate import heads as heads
-    from hiddenstate import tasks as tasks
     from hiddenstate.catalogue import build as build
     from hiddenstate.core import AssociativeRecurrence as AssociativeRecurrence
     from hiddenstate.core import Column as Column
@@ -31,7 +29,9 @@ if TYPE_CHECKING:
     from hiddenstate.core import recipe as recipe
     from hiddenstate.core import recipe_names as recipe_names
     from hiddenstate.core import register as register
+    from hiddenstate.data import datasets as datasets
     from hiddenstate.data import read as read
+    from hiddenstate.data import tasks as tasks
     from hiddenstate.files import load as load
     from hiddenstate.files import save as save
     from hiddenstate.inference import Forecast as Forecast
@@ -54,3 +54,59 @@ if TYPE_CHECKING:
     from hiddenstate.unroll import unroll as unroll
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "hiddenstate": ("cells", "heads"),
+    "hiddenstate.catalogue": ("build",),
+    "hiddenstate.core": (
+        "AssociativeRecurrence",
+        "Column",
+        "DataError",
+        "FileError",
+        "Frozen",
+        "HiddenStateError",
+        "MissingDataError",
+        "Recurrence",
+        "RegistryError",
+        "Schema",
+        "SequenceModel",
+        "Sequences",
+        "StrategyError",
+        "cast",
+        "parameter_count",
+        "recipe",
+        "recipe_names",
+        "register",
+    ),
+    "hiddenstate.data": ("datasets", "read", "tasks"),
+    "hiddenstate.files": ("load", "save"),
+    "hiddenstate.inference": (
+        "Forecast",
+        "Stream",
+        "forecast",
+        "log_prob",
+        "predictive",
+        "sample",
+        "states",
+        "step_log_probs",
+    ),
+    "hiddenstate.learn": ("SGD", "Fit", "compare", "fit"),
+    "hiddenstate.networks": ("RNN", "Embedding"),
+    "hiddenstate.unroll": ("Associative", "Auto", "Sequential", "unroll"),
+}
+_home = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_home)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _home:
+        raise AttributeError(f"module 'hiddenstate' has no attribute {name!r}")
+    home = _home[name]
+    value = import_module(f"hiddenstate.{name}") if home == "hiddenstate" else getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_home})
