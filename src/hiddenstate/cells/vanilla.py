@@ -6,8 +6,8 @@ import jax.random as jr
 
 from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
+from hiddenstate.cells.checks import named_nonlinearity, weights, whole
 from hiddenstate.core import register
-from hiddenstate.ops.initialisers import initialiser
 from hiddenstate.ops.nonlinearities import nonlinearity
 
 
@@ -41,13 +41,13 @@ class Vanilla(Cell):
         recurrent_init: str | Initialiser = "orthogonal",
         input_init: str | Initialiser = "glorot",
     ):
+        self.input_size = whole("input_size", input_size)
+        self.hidden_size = whole("hidden_size", hidden_size)
+        self.nonlinearity = named_nonlinearity(nonlinearity)
         recurrent_key, input_key = jr.split(key)
-        self.recurrent_weight = initialiser(recurrent_init)(recurrent_key, (hidden_size, hidden_size))
-        self.input_weight = initialiser(input_init)(input_key, (hidden_size, input_size))
+        self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
+        self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.nonlinearity = _named(nonlinearity)
 
     def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " hidden"]:
         """B x + b."""
@@ -56,8 +56,3 @@ class Vanilla(Cell):
     def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """phi(W h + element)."""
         return nonlinearity(self.nonlinearity)(self.recurrent_weight @ state + element)
-
-
-def _named(name: str) -> str:
-    nonlinearity(name)  # a wrong name is an error here, not at the first step
-    return name

@@ -16,13 +16,14 @@ class Arrays(NamedTuple):
     """What the compiled functions see of `Sequences`: arrays only, nothing NaN, optional parts None.
 
     `lengths` is None where every sequence fills the array, `observed` where nothing is missing: such data
-    compile to programs without a mask.
+    compile to programs without a mask. `context` is None where every step counts.
     """
 
     values: Any
     lengths: Any = None
     inputs: Any = None
     observed: Any = None
+    context: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,8 @@ class Sequences:
 
     Make it with `Sequences.of` (from a list of arrays, or one array) or `Sequences.padded` (from a padded array
     and lengths). `values` has the axes (sequence, time, ...) with zeros behind each end; missing floats are NaN
-    there, and `observed` is False wherever something is missing (None if nothing is).
+    there, and `observed` is False wherever something is missing (None if nothing is). Where `context` is given, that
+    many first steps of each sequence are a known past: they bring the state up to date and are not scored.
     """
 
     values: np.ndarray
@@ -40,6 +42,7 @@ class Sequences:
     observed: np.ndarray | None
     names: tuple[str, ...]
     schema: Schema
+    context: np.ndarray | None = None
 
     # -- making ------------------------------------------------------------------------------------------------
 
@@ -191,6 +194,11 @@ class Sequences:
         return int(self.lengths.sum())
 
     @property
+    def scored_steps(self) -> int:
+        """How many steps count in a score: all, without those that are only context."""
+        return self.steps - (0 if self.context is None else int(self.context.sum()))
+
+    @property
     def length(self) -> int:
         """The length of the longest sequence."""
         return self.values.shape[1]
@@ -258,7 +266,9 @@ class Sequences:
         inputs = self.inputs
         if inputs is not None and dtype is not None:
             inputs = inputs.astype(dtype)
-        return Arrays(values, self.lengths.astype(np.int32) if self.ragged else None, inputs, self.observed)
+        lengths = self.lengths.astype(np.int32) if self.ragged else None
+        context = None if self.context is None else self.context.astype(np.int32)
+        return Arrays(values, lengths, inputs, self.observed, context)
 
     # -- cutting -----------------------------------------------------------------------------------------------
 
@@ -271,14 +281,40 @@ class Sequences:
         cuts = _cuts(fractions, len(self), "sequences")
         return tuple(self._select(part) for part in np.split(order, cuts))
 
-    def split_time(self, *fractions: float) -> tuple["Sequences", ...]:
-        """Each sequence cut in time, at the given fractions of its own length, into earlier and later parts."""
+    def split_time(self, *fractions: float, context: bool = False) -> tuple["Sequences", ...]:
+        """Each sequence cut in time, at the given fractions of its own length, into earlier and later parts.
+
+        With ``context=True`` a later part brings all that came before along as context, so that it is scored given its
+        past: ``train, test = data.split_time(0.8, context=True)``.
+        """
         shortest = int(self.lengths.min())
         _cuts(fractions, shortest, "steps of the shortest sequence")
         edges = [np.zeros_like(self.lengths)]
         edges += [np.round(self.lengths * total).astype(int) for total in np.cumsum(fractions)]
         edges += [self.lengths]
-        return tuple(self.window(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True))
+        pairs = list(zip(edges[:-1], edges[1:], strict=True))
+        if not context:
+            return tuple(self.window(a, b) for a, b in pairs)
+        return tuple(self.window(0, b).after(a) for a, b in pairs)
+
+    def after(self, steps: Any) -> "Sequences":
+        """The same sequences with the first `steps` of each as context (one number, or one per sequence)."""
+        steps = np.broadcast_to(np.asarray(steps, np.int64), self.lengths.shape)
+        if (steps < 0).any() or (steps >= self.lengths).any():
+            bad = int(np.argmax((steps < 0) | (steps >= self.lengths)))
+            raise DataError(f"{steps[bad]} steps of context leave nothing of sequence {bad}, which has {self.lengths[bad]}.")
+        return replace(self, context=np.array(steps) if steps.any() else None)
+
+    def pieces(self, length: int) -> "Sequences":
+        """Every sequence cut into consecutive pieces of `length` steps, the last one shorter.
+
+        What came before a piece is forgotten: it makes minibatches out of one long sequence.
+        """
+        if length < 1:
+            raise DataError(f"the length of pieces is {length}; it must be at least 1.")
+        cuts = [(i, s) for i, total in enumerate(self.lengths) for s in range(0, int(total), length)]
+        rows, starts = (np.array(part) for part in zip(*cuts, strict=True))
+        return self._select(rows).window(starts, starts + length)
 
     def window(self, start: Any, stop: Any) -> "Sequences":
         """Steps `start` to `stop` (not included) of every sequence; both may differ between sequences."""
@@ -348,6 +384,7 @@ class Sequences:
             inputs=take(self.inputs),
             observed=None if observed is None or observed.all() else observed,
             names=tuple(self.names[i] for i in chosen) + ("",) * extra,
+            context=None if self.context is None else np.concatenate([self.context[chosen], np.zeros(extra, np.int64)]),
         )
 
 

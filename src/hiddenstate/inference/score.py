@@ -26,6 +26,8 @@ def log_prob(
 def log_prob(model: SequenceModel, data: Any, *, strategy: Strategy = Auto(), total: bool = False):
     """The log-probability (natural logarithm) of each sequence, or with ``total=True`` of all together.
 
+    Where the data have a context, it is the log-probability of the rest given that.
+
     >>> hs.log_prob(model, data)  # doctest: +SKIP
     Array([-12.3, -8.1], dtype=float32)
     """
@@ -36,7 +38,7 @@ def log_prob(model: SequenceModel, data: Any, *, strategy: Strategy = Auto(), to
 def step_log_probs(
     model: SequenceModel, data: Any, *, strategy: Strategy = Auto()
 ) -> Float[Array, "sequence time"]:
-    """log p(x_t | x_1 .. x_{t-1}) at every step, zero behind a sequence's end."""
+    """log p(x_t | x_1 .. x_{t-1}) at every step, zero behind a sequence's end and at steps that are only context."""
     return _step_log_probs(model, arrays_for(model, sequences_for(model, data)), strategy)
 
 
@@ -75,8 +77,11 @@ def masked_log_probs(
 ) -> tuple[Float[Array, "sequence time"], State]:
     """Log-probabilities of all steps with zeros behind the ends, and the last states: what training differentiates."""
     out, final = each_step(model, arrays, strategy, lambda state, x, u: model.readout(state, u).log_prob(x), state)
+    step = jnp.arange(out.shape[1])
     if arrays.lengths is not None:
-        out = jnp.where(jnp.arange(out.shape[1]) < arrays.lengths[:, None], out, 0.0)
+        out = jnp.where(step < arrays.lengths[:, None], out, 0.0)
+    if arrays.context is not None:
+        out = jnp.where(step >= arrays.context[:, None], out, 0.0)
     return out, final
 
 

@@ -10,14 +10,7 @@ from hiddenstate._types import Array, Initialiser, PRNGKeyArray
 
 
 def orthogonal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-    """Each square block has orthonormal rows, so that it keeps lengths (Saxe et al. 2014).
-
-    A shape (gates * n, n) is initialised gate by gate.
-    """
-    out, width = shape
-    if out % width == 0 and out > width:
-        keys = jr.split(key, out // width)
-        return jnp.concatenate([orthogonal(k, (width, width)) for k in keys])
+    """Orthonormal rows, or columns if there are more rows: a square matrix keeps lengths (Saxe et al. 2014)."""
     return jinit.orthogonal()(key, shape)
 
 
@@ -54,10 +47,20 @@ INITIALISERS: dict[str, Initialiser] = {
 }
 
 
-def initialiser(name_or_function: "str | Initialiser") -> Initialiser:
-    """The initialiser of that name; a function is taken as it is."""
+def initialiser(name_or_function: "str | Initialiser", argument: str = "initialiser") -> Initialiser:
+    """The initialiser of that name; a function is taken as it is. `argument` is what an error calls it."""
     if callable(name_or_function):
         return name_or_function
     if name_or_function not in INITIALISERS:
-        raise ValueError(f"initialiser is {name_or_function!r}; it must be one of {', '.join(INITIALISERS)}, or a function.")
+        raise ValueError(
+            f"{argument} is {name_or_function!r}; it must be one of {', '.join(INITIALISERS)}, or a function."
+        )
     return INITIALISERS[name_or_function]
+
+
+def stacked(function: Initialiser, key: PRNGKeyArray, count: int, shape: tuple[int, int]) -> Array:
+    """`count` matrices of that shape, drawn one by one and stacked: (count * out, in).
+
+    So the gates of a fused weight each start as the publication says, whatever their number.
+    """
+    return jnp.concatenate([function(k, shape) for k in jr.split(key, count)])

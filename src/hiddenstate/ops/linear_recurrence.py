@@ -6,6 +6,7 @@ Joining two steps gives one of the same form, which is what makes it a parallel 
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array
@@ -47,3 +48,16 @@ def join_log(earlier: LogAffine, later: LogAffine) -> LogAffine:
     is subtracted from something large.
     """
     return LogAffine(later.log_a + earlier.log_a, jnp.logaddexp(later.log_a + earlier.log_b, later.log_b))
+
+
+def mixture(logit: Array, candidate: Array) -> Affine:
+    """The step ``h' = (1 - z) * h + z * candidate`` with ``z = sigmoid(logit)``.
+
+    1 - z is taken as sigmoid(-logit), so that a gate that is nearly open keeps its small remainder.
+    """
+    return Affine(jax.nn.sigmoid(-logit), jax.nn.sigmoid(logit) * candidate)
+
+
+def log_mixture(logit: Array, log_candidate: Array) -> LogAffine:
+    """The same step for a positive candidate given as its logarithm: finite at every finite logit."""
+    return LogAffine(jax.nn.log_sigmoid(-logit), jax.nn.log_sigmoid(logit) + log_candidate)

@@ -25,3 +25,12 @@ def nonlinearity(name: str) -> Callable[[Array], Array]:
     if name not in NONLINEARITIES:
         raise ValueError(f"nonlinearity is {name!r}; it must be one of {', '.join(NONLINEARITIES)}.")
     return NONLINEARITIES[name]
+
+
+def log_positive(a: Array) -> Array:
+    """The logarithm of g(a) = a + 1/2 where a >= 0, sigmoid(a) below: a candidate that is never negative.
+
+    Feng et al. 2024, appendix B, for recurrences in log space. Both branches are finite everywhere, so that the one not
+    taken adds no NaN to the gradient.
+    """
+    return jnp.where(a >= 0, jnp.log(jax.nn.relu(a) + 0.5), jax.nn.log_sigmoid(a))

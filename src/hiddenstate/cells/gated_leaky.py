@@ -1,0 +1,83 @@
+"""The gated leaky cell: a time constant that the context controls."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+
+from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate.cells.cell import Cell
+from hiddenstate.cells.checks import number, one_of, weights, whole
+from hiddenstate.core import register
+from hiddenstate.ops.linear_recurrence import Affine, apply, join
+
+
+@register("gated-leaky")
+class GatedLeaky(Cell):
+    r"""A gated recurrent connection: retained while the gate is open, discarded when it closes (seed 004).
+
+    .. math::
+
+        s_{t+1} = \sigma(c_t) \odot s_t + B x_t + b, \qquad
+        c_t = C x_t + d \quad\text{or}\quad c_t = C x_t + U s_t + d
+
+    With ``context="input"`` the gate depends on the observation alone: the update is affine in the state, and the cell
+    has `combine`. With ``context="state"`` the gate also reads the state, and the cell has none. The gate's bias
+    :math:`d` starts at `gate_bias`, positive by default, so that at first the state is retained.
+    """
+
+    gate_weight: Float[Array, "hidden input"]
+    gate_bias: Float[Array, " hidden"]
+    recurrent_weight: Float[Array, "hidden hidden"] | None
+    input_weight: Float[Array, "hidden input"]
+    bias: Float[Array, " hidden"]
+    input_size: int = eqx.field(static=True)
+    hidden_size: int = eqx.field(static=True)
+    context: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        key: PRNGKeyArray,
+        context: str = "input",
+        gate_bias: float = 2.0,
+        recurrent_init: str | Initialiser = "orthogonal",
+        input_init: str | Initialiser = "glorot",
+    ):
+        self.input_size = whole("input_size", input_size)
+        self.hidden_size = whole("hidden_size", hidden_size)
+        self.context = one_of("context", context, ("input", "state"))
+        gate_key, recurrent_key, input_key = jr.split(key, 3)
+        self.gate_weight = weights("input_init", input_init, gate_key, (hidden_size, input_size))
+        self.gate_bias = jnp.full(hidden_size, number("gate_bias", gate_bias))
+        self.recurrent_weight = (
+            weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
+            if context == "state"
+            else None
+        )
+        self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
+        self.bias = jnp.zeros(hidden_size)
+
+    def prepare(self, x: Float[Array, " input"], u: None = None) -> Affine:
+        """B x + b beside the gate, or beside what is known of the gate's logit where it also reads the state."""
+        logit = self.gate_weight @ x + self.gate_bias
+        drive = self.input_weight @ x + self.bias
+        return Affine(jax.nn.sigmoid(logit) if self.recurrent_weight is None else logit, drive)
+
+    def step(self, state: Float[Array, " hidden"], element: Affine) -> Float[Array, " hidden"]:
+        """sigmoid(c) s + B x + b."""
+        if self.recurrent_weight is None:
+            return apply(state, element)
+        logit, drive = element
+        return jax.nn.sigmoid(logit + self.recurrent_weight @ state) * state + drive
+
+    @property
+    def combine(self) -> Callable[[Affine, Affine], Affine]:
+        """Two steps as one; a gate that reads the state raises AttributeError: such a cell has no `combine`."""
+        if self.recurrent_weight is not None:
+            raise AttributeError("GatedLeaky with context='state' has no `combine`.")
+        return join

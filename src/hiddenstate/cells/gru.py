@@ -1,0 +1,77 @@
+"""The gated recurrent unit."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+
+from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate.cells.cell import Cell
+from hiddenstate.cells.checks import one_of, weights, whole
+from hiddenstate.core import register
+
+
+@register("gru")
+class GRU(Cell):
+    r"""The gated recurrent unit (Cho et al. 2014).
+
+    .. math::
+
+        r &= \sigma(W_r h_t + B_r x_t + b_r) \\
+        z &= \sigma(W_z h_t + B_z x_t + b_z) \\
+        n &= \tanh(r \odot (W_n h_t + b'_n) + B_n x_t + b_n) & \text{reset="after"} \\
+        n &= \tanh(W_n (r \odot h_t) + B_n x_t + b_n) & \text{reset="before"} \\
+        h_{t+1} &= (1 - z) \odot n + z \odot h_t
+
+    ``reset="after"`` is the form of cuDNN and of ``torch.nn.GRU``, which needs a recurrent bias :math:`b'_n` of its own
+    (`candidate_bias`); ``reset="before"`` is that of Cho et al. and of seed 000. The weights of r, z and n are stacked
+    in this order, as in torch. Here :math:`z` says what is kept, as in Cho et al. and torch; seed 000 and `MinGRU` swap
+    its role: their :math:`z` says what is new.
+    """
+
+    recurrent_weight: Float[Array, "three_hidden hidden"]
+    input_weight: Float[Array, "three_hidden input"]
+    bias: Float[Array, " three_hidden"]
+    candidate_bias: Float[Array, " hidden"] | None
+    input_size: int = eqx.field(static=True)
+    hidden_size: int = eqx.field(static=True)
+    reset: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        key: PRNGKeyArray,
+        reset: str = "after",
+        recurrent_init: str | Initialiser = "orthogonal",
+        input_init: str | Initialiser = "glorot",
+    ):
+        self.input_size = whole("input_size", input_size)
+        self.hidden_size = whole("hidden_size", hidden_size)
+        self.reset = one_of("reset", reset, ("after", "before"))
+        recurrent_key, input_key = jr.split(key)
+        square = (hidden_size, hidden_size)
+        self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, square, gates=3)
+        self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size), gates=3)
+        self.bias = jnp.zeros(3 * hidden_size)
+        self.candidate_bias = jnp.zeros(hidden_size) if reset == "after" else None
+
+    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " three_hidden"]:
+        """B x + b of r, z and n."""
+        return self.input_weight @ x + self.bias
+
+    def step(self, state: Float[Array, " hidden"], element: Float[Array, " three_hidden"]) -> Float[Array, " hidden"]:
+        """(1 - z) n + z h."""
+        h = state
+        input_r, input_z, input_n = jnp.split(element, 3)
+        if self.candidate_bias is None:
+            gates, candidate = jnp.split(self.recurrent_weight, [2 * self.hidden_size])
+            recurrent_r, recurrent_z = jnp.split(gates @ h, 2)
+            recurrent_n = candidate @ (jax.nn.sigmoid(input_r + recurrent_r) * h)
+        else:
+            recurrent_r, recurrent_z, recurrent_n = jnp.split(self.recurrent_weight @ h, 3)
+            recurrent_n = jax.nn.sigmoid(input_r + recurrent_r) * (recurrent_n + self.candidate_bias)
+        z = jax.nn.sigmoid(input_z + recurrent_z)
+        n = jnp.tanh(input_n + recurrent_n)
+        return (1 - z) * n + z * h

@@ -1,0 +1,77 @@
+"""The leaky recurrent cell: units with time constants."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+
+from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate.cells.cell import Cell
+from hiddenstate.cells.checks import TimeConstants, named_nonlinearity, time_constants, weights, whole
+from hiddenstate.core import Frozen, register
+from hiddenstate.ops.nonlinearities import nonlinearity
+
+
+@register("leaky")
+class Leaky(Cell):
+    r"""Units that each forget at their own pace (seed 004, "wide range of time constants"; Jaeger et al. 2007).
+
+    .. math::
+
+        h_{t+1} = (1 - \alpha) \odot h_t + \alpha \odot \phi(W h_t + B x_t + b), \qquad
+        \alpha = 1 - e^{-1/\tau}
+
+    With no drive a unit decays as :math:`e^{-t/\tau}`, exactly; :math:`\tau` is counted in steps. `time_constants` is
+    one number for all units, a tuple ``(shortest, longest)`` over which the units are spread evenly in the logarithm,
+    or a list or array of one a unit. They are part of the model but fixed, unless ``learn_time_constants=True``:
+    then their logarithms are parameters, so that they stay positive.
+    """
+
+    recurrent_weight: Float[Array, "hidden hidden"]
+    input_weight: Float[Array, "hidden input"]
+    bias: Float[Array, " hidden"]
+    log_time_constants: Float[Array, " hidden"] | Frozen
+    input_size: int = eqx.field(static=True)
+    hidden_size: int = eqx.field(static=True)
+    nonlinearity: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        key: PRNGKeyArray,
+        time_constants: TimeConstants = (1.0, 100.0),
+        learn_time_constants: bool = False,
+        nonlinearity: str = "tanh",
+        recurrent_init: str | Initialiser = "orthogonal",
+        input_init: str | Initialiser = "glorot",
+    ):
+        self.input_size = whole("input_size", input_size)
+        self.hidden_size = whole("hidden_size", hidden_size)
+        self.nonlinearity = named_nonlinearity(nonlinearity)
+        logarithms = _log_time_constants(time_constants, hidden_size)
+        self.log_time_constants = logarithms if learn_time_constants else Frozen(logarithms)
+        recurrent_key, input_key = jr.split(key)
+        self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
+        self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
+        self.bias = jnp.zeros(hidden_size)
+
+    @property
+    def time_constants(self) -> Float[Array, " hidden"]:
+        """tau, in steps."""
+        held = self.log_time_constants
+        return jnp.exp(held.value if isinstance(held, Frozen) else held)
+
+    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " hidden"]:
+        """B x + b."""
+        return self.input_weight @ x + self.bias
+
+    def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
+        """(1 - alpha) h + alpha phi(W h + element)."""
+        alpha = -jnp.expm1(-1 / self.time_constants)
+        drive = nonlinearity(self.nonlinearity)(self.recurrent_weight @ state + element)
+        return (1 - alpha) * state + alpha * drive
+
+
+def _log_time_constants(value: TimeConstants, hidden_size: int) -> Float[Array, " hidden"]:
+    return jnp.log(jnp.asarray(time_constants("time_constants", value, hidden_size)))
