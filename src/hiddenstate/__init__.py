@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from hiddenstate.learn import fit as fit
     from hiddenstate.networks import RNN as RNN
     from hiddenstate.networks import Embedding as Embedding
-    from hiddenstate.unroll import Associative as Associative
-    from hiddenstate.unroll import Auto as Auto
-    from hiddenstate.unroll import Sequential as Sequential
-    from hiddenstate.unroll import unroll as unroll
+    from hiddenstate.strategies import Associative as Associative
+    from hiddenstate.strategies import Auto as Auto
+    from hiddenstate.strategies import Sequential as Sequential
+    from hiddenstate.strategies import unroll as unroll
 
 __version__ = "0.1.0"
 
@@ -92,7 +92,7 @@ _HOMES = {
     ),
     "hiddenstate.learn": ("SGD", "Fit", "compare", "fit"),
     "hiddenstate.networks": ("RNN", "Embedding"),
-    "hiddenstate.unroll": ("Associative", "Auto", "Sequential", "unroll"),
+    "hiddenstate.strategies": ("Associative", "Auto", "Sequential", "unroll"),
 }
 _home = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -9,7 +9,7 @@ The state at :math:`t` has seen :math:`x_1 \ldots x_{t-1}` and predicts :math:`x
 halves: ``prepare``, all that can be computed from :math:`x_t` alone and is mapped over all steps at once, and
 ``step``, what really needs the state.
 
-All methods take one step of one sequence. Batches and time are the business of `hiddenstate.unroll`.
+All methods take one step of one sequence. Batches and time are the business of `hiddenstate.strategies`.
 Capabilities are methods that a model either has or has not; ask with `has`.
 """
 

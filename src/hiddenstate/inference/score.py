@@ -12,7 +12,7 @@ from hiddenstate.core import Arrays, SequenceModel
 from hiddenstate.inference.batches import rebatch
 from hiddenstate.inference.observations import arrays_for, sequences_for
 from hiddenstate.ops.sums import sum_over_time
-from hiddenstate.unroll import Auto, Strategy, over_time
+from hiddenstate.strategies import Auto, Strategy, over_time
 
 
 @overload

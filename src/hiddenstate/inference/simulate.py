@@ -16,7 +16,7 @@ from hiddenstate._types import PRNGKeyArray, State
 from hiddenstate.core import DataError, SequenceModel, Sequences, dtype_of, name_of
 from hiddenstate.inference.observations import sequences_for
 from hiddenstate.inference.score import final_states
-from hiddenstate.unroll import Auto, Strategy
+from hiddenstate.strategies import Auto, Strategy
 
 
 def sample(model: SequenceModel, length: int, *, key: PRNGKeyArray, n: int = 1, inputs: Any = None) -> Sequences:

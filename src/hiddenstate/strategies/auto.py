@@ -7,9 +7,9 @@ import jax
 
 from hiddenstate._types import Array, Element, Shaped, State
 from hiddenstate.core import Recurrence, has, name_of
-from hiddenstate.unroll.associative import Associative
-from hiddenstate.unroll.sequential import Sequential
-from hiddenstate.unroll.strategy import Strategy, Unrolled
+from hiddenstate.strategies.associative import Associative
+from hiddenstate.strategies.sequential import Sequential
+from hiddenstate.strategies.strategy import Strategy, Unrolled
 
 LONG = 100_000
 """From this many steps on the backward pass recomputes chunks instead of keeping every intermediate value."""

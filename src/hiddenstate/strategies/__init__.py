@@ -6,10 +6,10 @@ import jax.numpy as jnp
 
 from hiddenstate._types import State
 from hiddenstate.core import Recurrence
-from hiddenstate.unroll.associative import Associative
-from hiddenstate.unroll.auto import Auto, Choice
-from hiddenstate.unroll.sequential import Sequential
-from hiddenstate.unroll.strategy import Strategy, Unrolled, over_time
+from hiddenstate.strategies.associative import Associative
+from hiddenstate.strategies.auto import Auto, Choice
+from hiddenstate.strategies.sequential import Sequential
+from hiddenstate.strategies.strategy import Strategy, Unrolled, over_time
 
 __all__ = ["Associative", "Auto", "Choice", "Sequential", "Strategy", "Unrolled", "over_time", "unroll"]
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Element, Shaped, State
 from hiddenstate.core import Recurrence, StrategyError, has, name_of
-from hiddenstate.unroll.strategy import Strategy, Unrolled, square_root_chunk
+from hiddenstate.strategies.strategy import Strategy, Unrolled, square_root_chunk
 
 
 @dataclass(frozen=True)
