@@ -5,7 +5,7 @@ from abc import abstractmethod
 import equinox as eqx
 import jax.numpy as jnp
 
-from hiddenstate._types import Array, Element, Float, State
+from hiddenstate._types import Array, Element, Float, Num, State
 from hiddenstate.core import Recurrence, dtype_of
 
 
@@ -29,7 +29,7 @@ class Cell(Recurrence):
         return jnp.zeros(self.hidden_size, dtype_of(self))
 
     @abstractmethod
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Element:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Element:
         """The part of the update that the input alone decides; a cell's inputs `u` are already part of `x`."""
 
     def output(self, state: State) -> Float[Array, " output"]:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import TimeConstants, time_constants, weights, whole
 from hiddenstate.core import AssociativeRecurrence, HiddenStateError, dtype_of, register
@@ -60,7 +60,9 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
         phase_key, input_key = jr.split(key)
         parts = (2,) if complex else ()
         scale = jnp.sqrt(-jnp.expm1(-2 * jnp.exp(self.log_rate)) / math.prod(parts))
-        drawn = weights("input_init", input_init, input_key, (hidden_size, input_size), gates=math.prod(parts))
+        drawn = weights(
+            "input_init", input_init, input_key, (hidden_size, input_size), gates=math.prod(parts)
+        )
         self.phase = jr.permutation(phase_key, jnp.linspace(0.0, max_phase, hidden_size)) if complex else None
         self.input_weight = scale[:, None] * drawn.reshape(*parts, hidden_size, input_size)
         self.bias = jnp.zeros((*parts, hidden_size))
@@ -79,7 +81,7 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
         """Zeros."""
         return jnp.zeros(self.bias.shape, dtype_of(self))
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Affine:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Affine:
         """a and B x + b, complex where the units are."""
         modulus = jnp.exp(-jnp.exp(self.log_rate))
         drive = self.input_weight @ x + self.bias

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, one_of, weights, whole
 from hiddenstate.core import register
@@ -62,7 +62,7 @@ class GatedLeaky(Cell):
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Affine:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Affine:
         """B x + b beside the gate, or beside what is known of the gate's logit where it also reads the state."""
         logit = self.gate_weight @ x + self.gate_bias
         drive = self.input_weight @ x + self.bias

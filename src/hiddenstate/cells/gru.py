@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import one_of, weights, whole
 from hiddenstate.core import register
@@ -57,11 +57,15 @@ class GRU(Cell):
         self.bias = jnp.zeros(3 * hidden_size)
         self.candidate_bias = jnp.zeros(hidden_size) if reset == "after" else None
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " three_hidden"]:
+    def prepare(
+        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
+    ) -> Float[Array, " three_hidden"]:
         """B x + b of r, z and n."""
         return self.input_weight @ x + self.bias
 
-    def step(self, state: Float[Array, " hidden"], element: Float[Array, " three_hidden"]) -> Float[Array, " hidden"]:
+    def step(
+        self, state: Float[Array, " hidden"], element: Float[Array, " three_hidden"]
+    ) -> Float[Array, " hidden"]:
         """(1 - z) n + z h."""
         h = state
         input_r, input_z, input_n = jnp.split(element, 3)

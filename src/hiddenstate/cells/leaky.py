@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
-from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import TimeConstants, named_nonlinearity, time_constants, weights, whole
 from hiddenstate.core import Frozen, register
@@ -52,7 +52,9 @@ class Leaky(Cell):
         logarithms = _log_time_constants(time_constants, hidden_size)
         self.log_time_constants = logarithms if learn_time_constants else Frozen(logarithms)
         recurrent_key, input_key = jr.split(key)
-        self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
+        self.recurrent_weight = weights(
+            "recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size)
+        )
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
 
@@ -62,11 +64,15 @@ class Leaky(Cell):
         held = self.log_time_constants
         return jnp.exp(held.value if isinstance(held, Frozen) else held)
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " hidden"]:
+    def prepare(
+        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
+    ) -> Float[Array, " hidden"]:
         """B x + b."""
         return self.input_weight @ x + self.bias
 
-    def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
+    def step(
+        self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]
+    ) -> Float[Array, " hidden"]:
         """(1 - alpha) h + alpha phi(W h + element)."""
         alpha = -jnp.expm1(-1 / self.time_constants)
         drive = nonlinearity(self.nonlinearity)(self.recurrent_weight @ state + element)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, one_of, weights, whole
 from hiddenstate.core import dtype_of, register
@@ -78,7 +78,9 @@ class LSTM(Cell):
         zeros = jnp.zeros(self.hidden_size, dtype_of(self))
         return LSTMState(zeros, zeros)
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " four_hidden"]:
+    def prepare(
+        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
+    ) -> Float[Array, " four_hidden"]:
         """B x + b of i, f, g and o."""
         return self.input_weight @ x + self.bias
 

@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, weights, whole
 from hiddenstate.core import AssociativeRecurrence, register
@@ -61,7 +61,9 @@ class MinGRU(Cell, AssociativeRecurrence):
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size), gates=2)
         self.bias = jnp.zeros(2 * hidden_size).at[:hidden_size].set(number("gate_bias", gate_bias))
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Affine | LogAffine:
+    def prepare(
+        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
+    ) -> Affine | LogAffine:
         """The gate and the candidate, as an affine step."""
         logit, candidate = jnp.split(self.input_weight @ x + self.bias, 2)
         return log_mixture(logit, log_positive(candidate)) if self.log_space else mixture(logit, candidate)

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, weights, whole
 from hiddenstate.core import AssociativeRecurrence, register
@@ -60,7 +60,9 @@ class MinLSTM(Cell, AssociativeRecurrence):
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size), gates=3)
         self.bias = jnp.zeros(3 * hidden_size).at[:hidden_size].set(number("forget_bias", forget_bias))
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Affine | LogAffine:
+    def prepare(
+        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
+    ) -> Affine | LogAffine:
         """The normalised gates and the candidate, as an affine step."""
         f, i, candidate = jnp.split(self.input_weight @ x + self.bias, 3)
         logit = jax.nn.log_sigmoid(i) - jax.nn.log_sigmoid(f)

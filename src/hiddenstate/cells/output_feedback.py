@@ -2,9 +2,8 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-import jax.random as jr
 
-from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import named_nonlinearity, weights, whole
 from hiddenstate.core import AssociativeRecurrence, register
@@ -47,16 +46,22 @@ class OutputFeedback(Cell, AssociativeRecurrence):
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " hidden"]:
+    def prepare(
+        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
+    ) -> Float[Array, " hidden"]:
         """phi(B x + b): the whole update."""
         return nonlinearity(self.nonlinearity)(self.input_weight @ x + self.bias)
 
-    def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
+    def step(
+        self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]
+    ) -> Float[Array, " hidden"]:
         """The element, whatever the state was."""
         del state
         return element
 
-    def combine(self, earlier: Float[Array, " hidden"], later: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
+    def combine(
+        self, earlier: Float[Array, " hidden"], later: Float[Array, " hidden"]
+    ) -> Float[Array, " hidden"]:
         """The later element."""
         del earlier
         return later

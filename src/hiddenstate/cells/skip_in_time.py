@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
-from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import named_nonlinearity, weights, whole
 from hiddenstate.core import HiddenStateError, dtype_of, register
@@ -60,7 +60,9 @@ class SkipInTime(Cell):
         """Zeros for every step before the first."""
         return jnp.zeros((max(self.lags), self.hidden_size), dtype_of(self))
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " hidden"]:
+    def prepare(
+        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
+    ) -> Float[Array, " hidden"]:
         """B x + b."""
         return self.input_weight @ x + self.bias
 

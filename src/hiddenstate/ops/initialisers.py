@@ -29,7 +29,7 @@ def kaiming(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
 def scaled_identity(key: PRNGKeyArray, shape: tuple[int, ...], scale: float = 1.0) -> Array:
     """The identity times a scale, for rectified units that remember (Le, Jaitly and Hinton 2015)."""
     del key
-    return scale * jnp.eye(*shape)
+    return scale * jnp.eye(shape[0], shape[1])
 
 
 def fan_in_uniform(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
