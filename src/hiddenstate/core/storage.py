@@ -1,5 +1,6 @@
 """Arrays and a JSON header in one safetensors file, written whole or not at all, read without running anything."""
 
+import hashlib
 import json
 import os
 import tempfile
@@ -14,29 +15,37 @@ from safetensors.numpy import save as to_bytes
 from hiddenstate.core.errors import FileError
 
 _HEADER = "hiddenstate"
+_DIGEST = "sha256"
 _COMPLEX = "#complex"
+DTYPES = frozenset(
+    ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+    + ["float16", "float32", "float64", "complex64", "complex128"]
+)
+"""The types of arrays that a file can hold."""
 
 
 def write_tensors(path: str | Path, arrays: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     """Write arrays and header to `path` atomically: a reader sees the old file or the new one, never a part.
 
-    The same arrays and header give the same bytes.
+    The same arrays and header give the same bytes. A digest of both goes with them, so that damage is noticed.
     """
     tensors = {}
     for name, array in arrays.items():
-        array = np.asarray(array)
+        array = np.asarray(array, order="C")
+        if array.dtype.name not in DTYPES:
+            raise FileError(f"{name} is an array of {array.dtype}; a file holds {', '.join(sorted(DTYPES))}.")
         if np.iscomplexobj(array):
             name, array = name + _COMPLEX, np.stack([array.real, array.imag], axis=-1)
-        tensors[name] = np.ascontiguousarray(array)
-    metadata = {_HEADER: json.dumps(header, sort_keys=True, ensure_ascii=True)}
-    write_bytes(path, to_bytes(tensors, metadata))
+        tensors[name] = array
+    sealed = {**header, _DIGEST: _digest(tensors, dict(header))}
+    write_bytes(path, to_bytes(tensors, {_HEADER: _text(sealed)}))
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
     """Write a file atomically: into a neighbour first, flushed to the disk, then renamed over `path`."""
     path = Path(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent or ".")
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from None
     try:
@@ -48,39 +57,71 @@ def write_bytes(path: str | Path, content: bytes) -> None:
         os.replace(temporary, path)
     except OSError as error:
         Path(temporary).unlink(missing_ok=True)
-        raise FileError(f"cannot write {path}: {error.strerror}.") from None
+        raise FileError(f"cannot write {path}: {error.strerror or error}.") from None
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
+def remove_leftovers(path: str | Path) -> None:
+    """Delete the unfinished neighbours that processes killed while they wrote `path` have left."""
+    path = Path(path)
+    if path.parent.is_dir():
+        for name in os.listdir(path.parent):
+            if name.startswith(f".{path.name}.") and name.endswith(".tmp"):
+                (path.parent / name).unlink(missing_ok=True)
+
+
 def read_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and the header that `write_tensors` wrote."""
     path = Path(path)
-    if not path.exists():
-        raise FileError(f"there is no file {path}.")
-    if path.is_dir():
-        raise FileError(f"{path} is a folder, not a file.")
-    arrays = {}
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            for name in file.keys():  # noqa: SIM118 (safe_open is no mapping)
-                arrays[name] = file.get_tensor(name)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise FileError(f"{path} is no readable safetensors file, or is truncated: {error}.") from None
+    arrays, metadata = _read(path)
     if _HEADER not in metadata:
         raise FileError(f"{path} is a safetensors file, but not one of hiddenstate's.")
     try:
         header = json.loads(metadata[_HEADER])
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise FileError(f"the header of {path} is damaged: {error}.") from None
     if not isinstance(header, dict):
         raise FileError(f"the header of {path} is damaged: it is no JSON object.")
-    for name in [n for n in arrays if n.endswith(_COMPLEX)]:
-        pair = arrays.pop(name)
-        arrays[name.removesuffix(_COMPLEX)] = pair[..., 0] + 1j * pair[..., 1]
-    return arrays, header
+    if header.pop(_DIGEST, None) != _digest(arrays, header):
+        raise FileError(f"{path} is damaged: its content does not have the digest that was written with it.")
+    return {name.removesuffix(_COMPLEX): _joined(name, array, path) for name, array in arrays.items()}, header
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    if path.is_dir():
+        raise FileError(f"{path} is a folder, not a file.")
+    if not path.exists():
+        raise FileError(f"there is no file {path}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+            return arrays, file.metadata() or {}
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FileError(f"{path} is no readable safetensors file, or is truncated: {error}.") from None
+
+
+def _joined(name: str, array: np.ndarray, path: Path) -> np.ndarray:
+    """A complex array out of its real and imaginary parts; any other array as it is."""
+    if not name.endswith(_COMPLEX):
+        return array
+    if array.dtype not in (np.float32, np.float64) or array.shape[-1:] != (2,):
+        raise FileError(f"{path} is damaged: {name} holds no complex numbers.")
+    return np.ascontiguousarray(array).view(np.result_type(array.dtype, np.complex64))[..., 0]
+
+
+def _digest(tensors: Mapping[str, np.ndarray], header: dict[str, Any]) -> str:
+    digest = hashlib.sha256(_text(header).encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        digest.update(_text([name, str(array.dtype), array.shape]).encode())
+        digest.update(np.asarray(array, order="C").tobytes())
+    return digest.hexdigest()
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, ensure_ascii=True)
 
 
 def _umask() -> int:

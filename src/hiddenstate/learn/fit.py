@@ -1,0 +1,49 @@
+"""`fit`: the one way into learning, for every model and every method."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from hiddenstate._types import PRNGKeyArray
+from hiddenstate.core import HiddenStateError, SequenceModel
+from hiddenstate.inference import sequences_for
+from hiddenstate.learn.method import Fit, Method
+
+
+def fit(
+    model: SequenceModel,
+    data: Any,
+    method: Method,
+    *,
+    key: PRNGKeyArray,
+    validation: Any = None,
+    checkpoint: str | Path | None = None,
+    progress: bool = True,
+) -> Fit:
+    """Learn a model from data by a method, for example ``hs.fit(model, data, hs.SGD(epochs=50), key=key)``.
+
+    With `validation` data the model that predicts them best is returned. With a path as `checkpoint` a run that was
+    interrupted goes on where it was when it is started again with the same arguments, to the same result bit for bit.
+    `progress` shows a bar where there is a terminal to show it in.
+    """
+    if not isinstance(model, SequenceModel):
+        raise HiddenStateError(
+            f"the model is a {type(model).__name__}; hs.fit takes a SequenceModel, such as hs.RNN."
+        )
+    if not isinstance(method, Method):
+        called = isinstance(method, type) and issubclass(method, Method)
+        hint = f" Call it: hs.{method.__name__}()." if called else ""
+        raise HiddenStateError(
+            f"the method is {method!r}; it must be a way of learning, such as hs.SGD().{hint}"
+        )
+    if not isinstance(key, jax.Array):
+        raise HiddenStateError(f"the key is {key!r}; it must be a JAX random key, such as jax.random.key(0).")
+    return method.run(
+        model,
+        sequences_for(model, data),
+        key=key,
+        validation=None if validation is None else sequences_for(model, validation),
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+        progress=progress,
+    )

@@ -1,0 +1,132 @@
+"""Data cut into what one update sees: minibatches of sequences, and chunks of them in time."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.random as jr
+import numpy as np
+
+from hiddenstate._types import PRNGKeyArray
+from hiddenstate.core import Arrays, SequenceModel, Sequences
+from hiddenstate.inference import arrays_for
+
+
+class Place(NamedTuple):
+    """Where in the order of updates one stands: all three count from 0."""
+
+    epoch: int
+    batch: int
+    chunk: int
+
+
+START = Place(0, -1, -1)
+"""Before the first update."""
+
+
+class Minibatch(NamedTuple):
+    """What one update sees."""
+
+    place: Place
+    arrays: Arrays
+    steps: int
+    """How many real steps are in it."""
+    ends_epoch: bool
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """The order of updates: a pure function of the key and the epoch, so that it can be taken up anywhere.
+
+    All batches of one bucket have the same shape, and either all have lengths or none has, so that one program serves
+    them all.
+    """
+
+    model: SequenceModel
+    data: Sequences
+    size: int
+    buckets: int
+    truncate: int | None
+    key: PRNGKeyArray
+
+    def after(self, done: Place, epochs: int | None) -> Iterator[Minibatch]:
+        """The minibatches that come after the place `done`, to the end of the last epoch (None: without end)."""
+        epoch = done.epoch
+        while epochs is None or epoch < epochs:
+            yield from self._epoch(epoch, done)
+            epoch += 1
+
+    def _epoch(self, epoch: int, done: Place) -> Iterator[Minibatch]:
+        batches = self.data.batches(self.size, key=jr.fold_in(self.key, epoch), buckets=self.buckets)
+        for (number, batch), last_batch in marking_last(enumerate(batches)):
+            if (epoch, number) < done[:2]:
+                continue
+            arrays = even(self.model, batch, self.data, self.size)
+            for (chunk, part), last_chunk in marking_last(enumerate(chunks(arrays, self.truncate))):
+                place = Place(epoch, number, chunk)
+                if place > done:
+                    yield Minibatch(place, part, real_steps(part), last_batch and last_chunk)
+
+    @property
+    def per_epoch(self) -> int:
+        """How many minibatches of whole sequences make an epoch."""
+        return sum(1 for _ in self.data.batches(self.size, buckets=self.buckets))
+
+
+def even(model: SequenceModel, batch: Sequences, data: Sequences, size: int) -> Arrays:
+    """The arrays of a batch, with lengths and masks wherever another batch of the same data has them."""
+    arrays = arrays_for(model, batch)
+    if arrays.lengths is None and (data.ragged or len(data) % min(size, len(data))):
+        arrays = arrays._replace(lengths=batch.lengths.astype(np.int32))
+    if arrays.observed is None and data.observed is not None:
+        arrays = arrays._replace(observed=np.ones(batch.shape, bool))
+    return arrays
+
+
+def chunks(arrays: Arrays, steps: int | None) -> Iterator[Arrays]:
+    """The arrays cut in time into chunks of `steps`, all of one shape; chunks behind every sequence's end are left out."""
+    time = arrays.values.shape[1]
+    if steps is None or steps >= time:
+        yield arrays
+        return
+    lengths = arrays.lengths
+    if lengths is None and time % steps:
+        lengths = np.full(len(arrays.values), time, np.int32)
+    longest = time if lengths is None else int(lengths.max())
+    for start in range(0, longest, steps):
+        yield Arrays(
+            _slice(arrays.values, start, steps),
+            None if lengths is None else np.clip(lengths - start, 0, steps).astype(np.int32),
+            _slice(arrays.inputs, start, steps),
+            _slice(arrays.observed, start, steps, True),
+        )
+
+
+def real_steps(arrays: Arrays) -> int:
+    """How many steps of the arrays are no padding."""
+    if arrays.lengths is None:
+        return arrays.values.shape[0] * arrays.values.shape[1]
+    return int(arrays.lengths.sum())
+
+
+def marking_last(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    """Each item with whether it is the last."""
+    iterator = iter(items)
+    try:
+        current = next(iterator)
+    except StopIteration:
+        return
+    for following in iterator:
+        yield current, False
+        current = following
+    yield current, True
+
+
+def _slice(array: np.ndarray | None, start: int, steps: int, fill: Any = 0) -> np.ndarray | None:
+    if array is None:
+        return None
+    part = array[:, start : start + steps]
+    short = steps - part.shape[1]
+    if not short:
+        return part
+    return np.concatenate([part, np.full((len(part), short, *part.shape[2:]), fill, part.dtype)], axis=1)
