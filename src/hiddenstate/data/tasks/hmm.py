@@ -1,0 +1,144 @@
+"""Sequences from a random hidden Markov model, with the best prediction that is possible of them."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from hiddenstate._types import PRNGKeyArray
+from hiddenstate.core import Column, DataError, Schema, Sequences
+from hiddenstate.data.tasks.sizes import check_sizes
+
+
+class Optimal(NamedTuple):
+    """What the Bayes-optimal predictor says: the log-probability of each symbol, and the beliefs behind it.
+
+    `step_log_probs` (sequence, time) is zero where nothing is observed; `log_prob` sums it. `predictive`
+    (sequence, time, symbol) is p(x_t | x_<t), `predicted` (sequence, time, state) is p(z_t | x_<t) and
+    `filtered` p(z_t | x_<=t).
+    """
+
+    log_prob: np.ndarray
+    step_log_probs: np.ndarray
+    predictive: np.ndarray
+    predicted: np.ndarray
+    filtered: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class HMMTask:
+    """Sequences drawn from a hidden Markov model whose parameters are known.
+
+    `hidden` are the true states (sequence, time) of `data`; `initial`, `transition` and `emission` the
+    model's probabilities, in float64.
+    """
+
+    data: Sequences
+    hidden: np.ndarray
+    initial: np.ndarray
+    transition: np.ndarray
+    emission: np.ndarray
+
+    def optimal(self, data: Any = None) -> Optimal:
+        """The forward recursion with the true parameters over `data` (the task's own by default), in float64.
+
+        No predictor has a higher expected log-probability on sequences of this model: what a trained model
+        lacks against this is what it has still to learn.
+        """
+        data = self.data if data is None else self._symbols(data)
+        symbols, observed = data.values, data.valid & (True if data.observed is None else data.observed)
+        count, time = symbols.shape
+        predicted = np.empty((count, time, len(self.initial)))
+        filtered = np.empty_like(predicted)
+        evidence = np.empty((count, time))
+        belief = np.broadcast_to(self.initial, (count, len(self.initial)))
+        for t in range(time):
+            likelihood = np.where(observed[:, t, None], self.emission.T[symbols[:, t]], 1.0)
+            joint = belief * likelihood
+            predicted[:, t], evidence[:, t] = belief, joint.sum(axis=1)
+            filtered[:, t] = joint / evidence[:, t, None]
+            belief = filtered[:, t] @ self.transition
+        steps = np.where(observed, np.log(evidence), 0.0)
+        return Optimal(steps.sum(axis=1), steps, predicted @ self.emission, predicted, filtered)
+
+    def optimal_log_prob(self, data: Any = None) -> np.ndarray:
+        """The log-probability of each sequence under the true model, in nats."""
+        return self.optimal(data).log_prob
+
+    @property
+    def optimal_nats_per_step(self) -> float:
+        """The cross-entropy per step that the optimal predictor reaches on the task's own data."""
+        return float(-self.optimal_log_prob().sum() / self.data.steps)
+
+    @property
+    def stationary(self) -> np.ndarray:
+        """The share of time spent in each state in the long run."""
+        count = len(self.initial)
+        # pi (P - I) = 0 and sum(pi) = 1: one equation more than unknowns, but consistent.
+        equations = np.vstack([self.transition.T - np.eye(count), np.ones(count)])
+        return np.linalg.lstsq(equations, np.append(np.zeros(count), 1.0), rcond=None)[0]
+
+    def _symbols(self, data: Any) -> Sequences:
+        data = Sequences.of(data)
+        size = self.emission.shape[1]
+        if data.event_shape or not np.issubdtype(data.values.dtype, np.integer):
+            raise DataError(f"the task's sequences hold one symbol a step; got {data!r}.")
+        if data.values.min() < 0 or data.values.max() >= size:
+            raise DataError(
+                f"symbols must be whole numbers from 0 to {size - 1}; the largest is {data.values.max()}."
+            )
+        return data
+
+
+def hmm(
+    states: int,
+    symbols: int,
+    *,
+    sequences: int,
+    length: int,
+    key: PRNGKeyArray,
+    concentration: float = 1.0,
+) -> HMMTask:
+    """Sequences of symbols from a hidden Markov model with random parameters.
+
+    The initial, transition and emission probabilities are drawn from Dirichlet distributions with all
+    parameters equal to `concentration`, as in Choe, Shin and Spencer (2017, section 4.1), who take 2 states,
+    3 symbols, length 8 and concentration 1. Small concentrations give sharp models, large ones nearly uniform
+    models.
+    """
+    check_sizes(states=states, symbols=symbols, sequences=sequences, length=length)
+    if not concentration > 0:
+        raise DataError(f"concentration is {concentration}; it must be positive.")
+    initial_key, transition_key, emission_key, draw_key = jr.split(key, 4)
+    initial = _dirichlet(initial_key, (), states, concentration)
+    transition = _dirichlet(transition_key, (states,), states, concentration)
+    emission = _dirichlet(emission_key, (states,), symbols, concentration)
+    hidden, seen = _draw((initial, transition, emission), draw_key, sequences, length)
+    schema = Schema((Column("x", "symbol", symbols),), scalar=True)
+    return HMMTask(
+        Sequences.padded(np.asarray(seen), schema=schema), np.asarray(hidden), initial, transition, emission
+    )
+
+
+def _dirichlet(key: PRNGKeyArray, shape: tuple[int, ...], size: int, concentration: float) -> np.ndarray:
+    """Probabilities that sum to one in float64, whatever JAX's precision."""
+    # In logs, so that a small concentration underflows nowhere before the largest is subtracted.
+    logits = np.asarray(jr.loggamma(key, concentration, (*shape, size)), np.float64)
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def _draw(probs: tuple[np.ndarray, ...], key: PRNGKeyArray, sequences: int, length: int):
+    initial, transition, emission = (jnp.log(p) for p in probs)
+    first_key, move_key, emit_key = jr.split(key, 3)
+    first = jr.categorical(first_key, initial, shape=(sequences,))
+
+    def move(state, key):
+        return jr.categorical(key, transition[state]), state
+
+    _, hidden = jax.lax.scan(move, first, jr.split(move_key, length))
+    hidden = hidden.T
+    return hidden.astype(jnp.int32), jr.categorical(emit_key, emission[hidden]).astype(jnp.int32)

@@ -1,0 +1,124 @@
+"""Text as sequences of symbols, and symbols back as text."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from hiddenstate.core import Column, DataError, FileError, Schema, Sequences
+from hiddenstate.data.encode import abridged
+from hiddenstate.data.tables import decode
+
+Cut = Literal["characters", "tokens"]
+
+
+def read_text(
+    path: Path,
+    content: bytes,
+    *,
+    cut: Cut,
+    lines: bool,
+    schema: Schema | None,
+    unknown: Literal["error", "skip"],
+) -> Sequences:
+    """The symbols of a text file: one sequence, or one for each line that is not blank."""
+    text = decode(path, content).replace("\r\n", "\n")
+    parts = [line for line in text.split("\n") if line.strip()] if lines else [text]
+    names = [str(i) for i, line in enumerate(text.split("\n"), 1) if line.strip()] if lines else [path.stem]
+    known = None if schema is None else schema.columns[0].symbols
+    if schema is not None and (not schema.scalar or known is None):
+        raise DataError("the schema describes no text: it needs a single column of named symbols.")
+    pieces = [list(part) if cut == "characters" else part.split() for part in parts]
+    if not any(pieces):
+        raise FileError(f"{path} holds no text.")
+    symbols = known or tuple(sorted({symbol for piece in pieces for symbol in piece}))
+    codes = {symbol: code for code, symbol in enumerate(symbols)}
+    strange = sorted({symbol for piece in pieces for symbol in piece} - codes.keys())
+    if strange and unknown == "error":
+        raise DataError(
+            f"{path} holds symbols that are not in the vocabulary of {len(symbols)}: {abridged(strange)}. "
+            "Read with unknown='skip' to leave them out."
+        )
+    arrays = [np.array([codes[s] for s in piece if s in codes], np.int32) for piece in pieces]
+    kept = [i for i, array in enumerate(arrays) if len(array)]
+    if not kept:
+        raise DataError(f"{path} holds no symbol of the vocabulary: {abridged(symbols)}.")
+    if schema is None:
+        schema = Schema((Column("text", "symbol", len(symbols), symbols),), scalar=True, text=cut)
+    return Sequences.of([arrays[i] for i in kept], names=[names[i] for i in kept], schema=schema)
+
+
+def decode_symbols(sequences: Any, schema: Schema | None = None) -> list[list[Any]]:
+    """The names of symbols, one list a sequence, with None where an observation is missing.
+
+    `sequences` are `Sequences` or arrays of codes; `schema` is theirs by default. An observation of several
+    columns becomes a tuple: names for its symbols, numbers for the rest.
+
+    >>> from hiddenstate.core import Column, Schema, Sequences
+    >>> schema = Schema((Column("weather", "symbol", 2, ("dry", "wet")),), scalar=True)
+    >>> decode_symbols(Sequences.of([[0, 1, 1]], schema=schema))
+    [['dry', 'wet', 'wet']]
+    """
+    data = sequences if isinstance(sequences, Sequences) else Sequences.of(sequences, schema=schema)
+    schema = schema or data.schema
+    if "symbol" not in schema.kinds:
+        raise DataError(f"the columns are {', '.join(schema.kinds)}: there are no symbols to name.")
+    if schema.event_shape != data.event_shape:
+        raise DataError(
+            f"observations have shape {data.event_shape} but the schema says {schema.event_shape}."
+        )
+    width = len(schema.columns)
+    values = data.values.reshape(len(data), data.length, width)
+    observed = np.ones(values.shape, bool) if data.observed is None else data.observed.reshape(values.shape)
+    names = []
+    for i, column in enumerate(schema.columns):
+        names.append(_name_column(column, values[..., i], observed[..., i] & data.valid))
+    decoded = []
+    for n, length in enumerate(data.lengths):
+        steps = list(zip(*(column[n, :length].tolist() for column in names), strict=True))
+        decoded.append([step[0] for step in steps] if schema.scalar else steps)
+    return decoded
+
+
+def to_text(sequences: Any, schema: Schema | None = None) -> list[str]:
+    """Symbols as text, one string a sequence: characters joined as they are, tokens and other names by spaces.
+
+    >>> from hiddenstate.core import Column, Schema
+    >>> schema = Schema((Column("text", "symbol", 3, ("a", "b", "c")),), scalar=True, text="characters")
+    >>> to_text([[2, 0, 1], [1, 1]], schema)
+    ['cab', 'bb']
+    """
+    data = sequences if isinstance(sequences, Sequences) else Sequences.of(sequences, schema=schema)
+    schema = schema or data.schema
+    decoded = decode_symbols(data, schema)
+    if not schema.scalar:
+        raise DataError(
+            f"an observation has {len(schema.columns)} columns, which make no text; use decode_symbols."
+        )
+    if any(symbol is None for line in decoded for symbol in line):
+        raise DataError(
+            "some symbols are missing, so there is no text; use decode_symbols, which gives None for them."
+        )
+    joint = "" if schema.text == "characters" else " "
+    return [joint.join(line) for line in decoded]
+
+
+def _name_column(column: Column, values: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    out = np.full(values.shape, None, dtype=object)
+    if column.kind == "real":
+        out[observed] = values[observed].astype(float)
+        return out
+    codes = np.where(observed, values, 0).astype(int)
+    if column.kind != "symbol":
+        out[observed] = codes[observed]
+        return out
+    wrong = (codes < 0) | (codes >= column.size)
+    if wrong.any():
+        sequence, step = np.argwhere(wrong)[0]
+        raise DataError(
+            f"sequence {sequence} holds {codes[sequence, step]} at step {step}, but column {column.name!r} has "
+            f"symbols 0 to {column.size - 1}."
+        )
+    vocabulary = np.array(column.symbols or [str(i) for i in range(column.size)], dtype=object)
+    out[observed] = vocabulary[codes[observed]]
+    return out
