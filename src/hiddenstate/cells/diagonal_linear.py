@@ -11,7 +11,7 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import TimeConstants, time_constants, weights, whole
 from hiddenstate.core import AssociativeRecurrence, HiddenStateError, dtype_of, register
-from hiddenstate.ops.linear_recurrence import Affine, apply, join
+from hiddenstate.ops.linear_recurrence import Affine, Decay, LinearStep, apply, join
 
 
 @register("linear")
@@ -81,23 +81,26 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
         """Zeros."""
         return jnp.zeros(self.bias.shape, dtype_of(self))
 
-    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Affine:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Affine | Decay:
         """a and B x + b, complex where the units are."""
-        modulus = jnp.exp(-jnp.exp(self.log_rate))
+        rate = jnp.exp(self.log_rate)
         drive = self.input_weight @ x + self.bias
         if self.phase is None:
-            return Affine(modulus, drive)
+            return Decay(-rate, drive)
+        modulus = jnp.exp(-rate)
         a = jax.lax.complex(modulus * jnp.cos(self.phase), modulus * jnp.sin(self.phase))
         return Affine(a, jax.lax.complex(drive[0], drive[1]))
 
-    def step(self, state: Float[Array, "*parts hidden"], element: Affine) -> Float[Array, "*parts hidden"]:
+    def step(
+        self, state: Float[Array, "*parts hidden"], element: Affine | Decay
+    ) -> Float[Array, "*parts hidden"]:
         """a h + B x + b."""
         if self.phase is None:
             return apply(state, element)
         new = apply(jax.lax.complex(state[0], state[1]), element)
         return jnp.stack([new.real, new.imag])
 
-    def combine(self, earlier: Affine, later: Affine) -> Affine:
+    def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
         """Two affine steps as one."""
         return join(earlier, later)
 

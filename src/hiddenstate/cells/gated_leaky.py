@@ -1,6 +1,7 @@
 """The gated leaky cell: a time constant that the context controls."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,7 +12,14 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, one_of, weights, whole
 from hiddenstate.core import register
-from hiddenstate.ops.linear_recurrence import Affine, apply, join
+from hiddenstate.ops.linear_recurrence import Decay, LinearStep, apply, join
+
+
+class Pending(NamedTuple):
+    """A step whose gate still waits for the state."""
+
+    logit: Array
+    drive: Array
 
 
 @register("gated-leaky")
@@ -62,22 +70,26 @@ class GatedLeaky(Cell):
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
 
-    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Affine:
-        """B x + b beside the gate, or beside what is known of the gate's logit where it also reads the state."""
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Decay | Pending:
+        """The gate and B x + b; where the gate also reads the state, what is known of its logit."""
         logit = self.gate_weight @ x + self.gate_bias
         drive = self.input_weight @ x + self.bias
-        return Affine(jax.nn.sigmoid(logit) if self.recurrent_weight is None else logit, drive)
+        return (
+            Decay(jax.nn.log_sigmoid(logit), drive)
+            if self.recurrent_weight is None
+            else Pending(logit, drive)
+        )
 
-    def step(self, state: Float[Array, " hidden"], element: Affine) -> Float[Array, " hidden"]:
+    def step(self, state: Float[Array, " hidden"], element: Decay | Pending) -> Float[Array, " hidden"]:
         """sigmoid(c) s + B x + b."""
-        if self.recurrent_weight is None:
-            return apply(state, element)
-        logit, drive = element
-        return jax.nn.sigmoid(logit + self.recurrent_weight @ state) * state + drive
+        gate, drive = element
+        if self.recurrent_weight is not None:
+            gate = jax.nn.log_sigmoid(gate + self.recurrent_weight @ state)
+        return apply(state, Decay(gate, drive))
 
     @property
-    def combine(self) -> Callable[[Affine, Affine], Affine]:
-        """Two steps as one; a gate that reads the state raises AttributeError: such a cell has no `combine`."""
+    def combine(self) -> Callable[[LinearStep, LinearStep], LinearStep]:
+        """Two steps as one; raises AttributeError where the gate reads the state: such a cell has no `combine`."""
         if self.recurrent_weight is not None:
             raise AttributeError("GatedLeaky with context='state' has no `combine`.")
         return join

@@ -7,16 +7,7 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, weights, whole
 from hiddenstate.core import AssociativeRecurrence, register
-from hiddenstate.ops.linear_recurrence import (
-    Affine,
-    LogAffine,
-    apply,
-    apply_log,
-    join,
-    join_log,
-    log_mixture,
-    mixture,
-)
+from hiddenstate.ops.linear_recurrence import Decay, LinearStep, LogAffine, apply, join, log_mixture, mixture
 from hiddenstate.ops.nonlinearities import log_positive
 
 
@@ -61,17 +52,15 @@ class MinGRU(Cell, AssociativeRecurrence):
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size), gates=2)
         self.bias = jnp.zeros(2 * hidden_size).at[:hidden_size].set(number("gate_bias", gate_bias))
 
-    def prepare(
-        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
-    ) -> Affine | LogAffine:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Decay | LogAffine:
         """The gate and the candidate, as an affine step."""
         logit, candidate = jnp.split(self.input_weight @ x + self.bias, 2)
         return log_mixture(logit, log_positive(candidate)) if self.log_space else mixture(logit, candidate)
 
-    def step(self, state: Float[Array, " hidden"], element: Affine | LogAffine) -> Float[Array, " hidden"]:
+    def step(self, state: Float[Array, " hidden"], element: Decay | LogAffine) -> Float[Array, " hidden"]:
         """(1 - z) h + z c."""
-        return apply_log(state, element) if isinstance(element, LogAffine) else apply(state, element)
+        return apply(state, element)
 
-    def combine(self, earlier: Affine | LogAffine, later: Affine | LogAffine) -> Affine | LogAffine:
+    def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
         """Two affine steps as one."""
-        return join_log(earlier, later) if self.log_space else join(earlier, later)  # pyright: ignore[reportArgumentType]
+        return join(earlier, later)
