@@ -10,10 +10,10 @@ from hiddenstate.core import Recurrence, dtype_of
 
 
 class Cell(Recurrence):
-    """A recurrence whose observations are vectors of `input_size` and whose `output` is a vector of `output_size`.
+    """A recurrence over vectors of `input_size`, whose `output` is a vector of `output_size`.
 
-    A new cell has two sizes, weights, and `prepare`, `step`; where its state is more than one vector of `hidden_size`
-    it also says `initial` and `output`. See `docs/add-a-cell.md`.
+    A new cell has two sizes, weights, and `prepare`, `step`; where its state is more than one vector of
+    `hidden_size` it also says `initial` and `output`. See `docs/add-a-cell.md`.
     """
 
     input_size: eqx.AbstractVar[int]
@@ -30,7 +30,7 @@ class Cell(Recurrence):
 
     @abstractmethod
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Element:
-        """The part of the update that the input alone decides; a cell's inputs `u` are already part of `x`."""
+        """What the input alone decides; a cell's inputs `u` are already part of `x`."""
 
     def output(self, state: State) -> Float[Array, " output"]:
         """What the head (or the next layer) sees of the state."""

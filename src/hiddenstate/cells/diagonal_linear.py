@@ -23,15 +23,16 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
         h_{t+1} = a \odot h_t + B x_t + b, \qquad
         a = e^{-e^{\nu}} \quad\text{or}\quad a = e^{-e^{\nu} + i\theta}
 
-    A real unit has :math:`0 < a < 1`: it decays and never alternates in sign. With ``complex=True`` it also turns, by
-    :math:`\theta` a step (:math:`\theta = \pi` alternates), and :math:`B`, :math:`b` are complex. Either way
-    :math:`|a| < 1` whatever the parameters, so the cell is stable. It has the time constant :math:`\tau = e^{-\nu}`
-    steps; `time_constants` says where these start, as in `Leaky`, and the angles start evenly spread over
-    [0, `max_phase`], in an order shuffled against the time constants. The rows of :math:`B` start scaled by
-    :math:`\sqrt{1 - |a|^2}`, so that white input gives slow and fast units the same variance (Orvieto et al. 2023).
+    A real unit has :math:`0 < a < 1`: it decays and never alternates in sign. With ``complex=True`` it also
+    turns, by :math:`\theta` a step (:math:`\theta = \pi` alternates), and :math:`B`, :math:`b` are complex.
+    Either way :math:`|a| < 1` whatever the parameters, so the cell is stable. It has the time constant
+    :math:`\tau = e^{-\nu}` steps; `time_constants` says where these start, as in `Leaky`, and the angles
+    start evenly spread over [0, `max_phase`], in an order shuffled against the time constants. The rows of
+    :math:`B` start scaled by :math:`\sqrt{1 - |a|^2}`, so that white input gives slow and fast units the same
+    variance (Orvieto et al. 2023).
 
-    Parameters and state are real arrays: complex ones are held as a leading axis (real, imaginary), and the output
-    is then the real parts followed by the imaginary ones, ``2 * hidden_size`` numbers.
+    Parameters and state are real arrays: complex ones are held as a leading axis (real, imaginary), and the
+    output is then the real parts followed by the imaginary ones, ``2 * hidden_size`` numbers.
     """
 
     log_rate: Float[Array, " hidden"]

@@ -31,9 +31,9 @@ class GatedLeaky(Cell):
         s_{t+1} = \sigma(c_t) \odot s_t + B x_t + b, \qquad
         c_t = C x_t + d \quad\text{or}\quad c_t = C x_t + U s_t + d
 
-    With ``context="input"`` the gate depends on the observation alone: the update is affine in the state, and the cell
-    has `combine`. With ``context="state"`` the gate also reads the state, and the cell has none. The gate's bias
-    :math:`d` starts at `gate_bias`, positive by default, so that at first the state is retained.
+    With ``context="input"`` the gate depends on the observation alone: the update is affine in the state, and
+    the cell has `combine`. With ``context="state"`` the gate also reads the state, and the cell has none. The
+    gate's bias :math:`d` starts at `gate_bias`, positive by default, so that at first the state is retained.
     """
 
     gate_weight: Float[Array, "hidden input"]
@@ -89,7 +89,7 @@ class GatedLeaky(Cell):
 
     @property
     def combine(self) -> Callable[[LinearStep, LinearStep], LinearStep]:
-        """Two steps as one; raises AttributeError where the gate reads the state: such a cell has no `combine`."""
+        """Two steps as one; AttributeError where the gate reads the state: such a cell has no `combine`."""
         if self.recurrent_weight is not None:
             raise AttributeError("GatedLeaky with context='state' has no `combine`.")
         return join

@@ -23,10 +23,10 @@ class GRU(Cell):
         n &= \tanh(W_n (r \odot h_t) + B_n x_t + b_n) & \text{reset="before"} \\
         h_{t+1} &= (1 - z) \odot n + z \odot h_t
 
-    ``reset="after"`` is the form of cuDNN and of ``torch.nn.GRU``, which needs a recurrent bias :math:`b'_n` of its own
-    (`candidate_bias`); ``reset="before"`` is that of Cho et al. and of seed 000. The weights of r, z and n are stacked
-    in this order, as in torch. Here :math:`z` says what is kept, as in Cho et al. and torch; seed 000 and `MinGRU` swap
-    its role: their :math:`z` says what is new.
+    ``reset="after"`` is the form of cuDNN and of ``torch.nn.GRU``, which needs a recurrent bias :math:`b'_n`
+    of its own (`candidate_bias`); ``reset="before"`` is that of Cho et al. and of seed 000. The weights of r,
+    z and n are stacked in this order, as in torch. Here :math:`z` says what is kept, as in Cho et al. and
+    torch; seed 000 and `MinGRU` swap its role: their :math:`z` says what is new.
     """
 
     recurrent_weight: Float[Array, "three_hidden hidden"]

@@ -13,17 +13,17 @@ from hiddenstate.ops.nonlinearities import nonlinearity
 
 @register("leaky")
 class Leaky(Cell):
-    r"""Units that each forget at their own pace (seed 004, "wide range of time constants"; Jaeger et al. 2007).
+    r"""Units that forget at their own pace (seed 004, "wide range of time constants"; Jaeger et al. 2007).
 
     .. math::
 
         h_{t+1} = (1 - \alpha) \odot h_t + \alpha \odot \phi(W h_t + B x_t + b), \qquad
         \alpha = 1 - e^{-1/\tau}
 
-    With no drive a unit decays as :math:`e^{-t/\tau}`, exactly; :math:`\tau` is counted in steps. `time_constants` is
-    one number for all units, a tuple ``(shortest, longest)`` over which the units are spread evenly in the logarithm,
-    or a list or array of one a unit. They are part of the model but fixed, unless ``learn_time_constants=True``:
-    then their logarithms are parameters, so that they stay positive.
+    With no drive a unit decays as :math:`e^{-t/\tau}`, exactly; :math:`\tau` is counted in steps.
+    `time_constants` is one number for all units, a tuple ``(shortest, longest)`` over which the units are
+    spread evenly in the logarithm, or a list or array of one a unit. They are part of the model but fixed,
+    unless ``learn_time_constants=True``: then their logarithms are parameters, so that they stay positive.
     """
 
     recurrent_weight: Float[Array, "hidden hidden"]

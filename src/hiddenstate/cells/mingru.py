@@ -21,11 +21,13 @@ class MinGRU(Cell, AssociativeRecurrence):
         c &= B_c x_t + b_c \\
         h_{t+1} &= (1 - z) \odot h_t + z \odot c
 
-    :math:`z` says what is new (in `GRU` it says what is kept), and :math:`1 - z` is computed as :math:`\sigma(-k)`.
+    :math:`z` says what is new (in `GRU` it says what is kept), and :math:`1 - z` is computed as
+    :math:`\sigma(-k)`.
 
-    With ``log_space=True`` the candidate is :math:`g(c)`, where :math:`g(a) = a + 1/2` for :math:`a \ge 0` and
-    :math:`\sigma(a)` below: states are then never negative, and steps are joined by their logarithms (Feng et al. 2024,
-    appendix B). The state itself stays in plain space, so that it may start at zero, with finite gradients.
+    With ``log_space=True`` the candidate is :math:`g(c)`, where :math:`g(a) = a + 1/2` for :math:`a \ge 0`
+    and :math:`\sigma(a)` below: states are then never negative, and steps are joined by their logarithms
+    (Feng et al. 2024, appendix B). The state itself stays in plain space, so that it may start at zero, with
+    finite gradients.
 
     The weights of z and c are stacked in this order; the gate's bias starts at `gate_bias`.
     """

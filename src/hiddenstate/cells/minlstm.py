@@ -22,9 +22,9 @@ class MinLSTM(Cell, AssociativeRecurrence):
         f' &= \frac{f}{f + i}, \qquad i' = \frac{i}{f + i} \\
         h_{t+1} &= f' \odot h_t + i' \odot c
 
-    Because :math:`i' = \sigma(\log i - \log f)` and :math:`f' = 1 - i'`, this is a `MinGRU` whose gate has that logit;
-    computed so, nothing is divided and two closed gates cannot give 0/0. ``log_space=True`` is as in `MinGRU`: a
-    positive candidate :math:`g(c)`, states never negative, steps joined by their logarithms.
+    Because :math:`i' = \sigma(\log i - \log f)` and :math:`f' = 1 - i'`, this is a `MinGRU` whose gate has
+    that logit; computed so, nothing is divided and two closed gates cannot give 0/0. ``log_space=True`` is as
+    in `MinGRU`: a positive candidate :math:`g(c)`, states never negative, steps joined by their logarithms.
 
     The weights of f, i and c are stacked in this order; the forget gate's bias starts at `forget_bias`.
     """

@@ -18,11 +18,12 @@ class OutputFeedback(Cell, AssociativeRecurrence):
 
         h_{t+1} = \phi(B x_t + b)
 
-    The network's output at :math:`t` is its prediction of :math:`x_t`. Where that is drawn from the model, as in
-    sampling and forecasting, :math:`x_t` is what the network said itself; under teacher forcing, as in scoring and
-    training, it is the right answer. Either way the next state knows of the past what :math:`x_t` tells, and nothing
-    else: it is a model of order one, less powerful than one with state. In return, under teacher forcing, all steps can
-    be computed at once: the recurrence is trivially associative, the later step overwrites the earlier.
+    The network's output at :math:`t` is its prediction of :math:`x_t`. Where that is drawn from the model, as
+    in sampling and forecasting, :math:`x_t` is what the network said itself; under teacher forcing, as in
+    scoring and training, it is the right answer. Either way the next state knows of the past what :math:`x_t`
+    tells, and nothing else: it is a model of order one, less powerful than one with state. In return, under
+    teacher forcing, all steps can be computed at once: the recurrence is trivially associative, the later
+    step overwrites the earlier.
     """
 
     input_weight: Float[Array, "hidden input"]

@@ -22,9 +22,9 @@ class SkipInTime(Cell):
         h_{t+1} = \phi\Big(\sum_{l \in \mathrm{lags}} W_l\, h_{t+1-l} + B x_t + b\Big), \qquad
         h_t = 0 \text{ for } t \le 1
 
-    The state holds the last ``max(lags)`` vectors, the newest first; the output is the newest. The matrices lie side
-    by side in one weight :math:`[W_{l_1} \ldots W_{l_n}]` and are initialised as one, so that the sum starts with the
-    gain of a single matrix. ``lags=(1,)`` is `Vanilla`.
+    The state holds the last ``max(lags)`` vectors, the newest first; the output is the newest. The matrices
+    lie side by side in one weight :math:`[W_{l_1} \ldots W_{l_n}]` and are initialised as one, so that the
+    sum starts with the gain of a single matrix. ``lags=(1,)`` is `Vanilla`.
     """
 
     recurrent_weight: Float[Array, "hidden lags_hidden"]

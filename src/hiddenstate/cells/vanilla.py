@@ -19,9 +19,9 @@ class Vanilla(Cell):
 
         h_{t+1} = \phi(W h_t + B x_t + b)
 
-    :math:`\phi` is any named nonlinearity (`hiddenstate.ops.nonlinearities`): ``tanh`` by default; ``relu`` goes well
-    with ``recurrent_init="scaled_identity"`` (Le, Jaitly and Hinton 2015) or ``"kaiming"``; ``identity`` is the linear
-    network whose gradients vanish or explode like the powers of :math:`W`.
+    :math:`\phi` is any named nonlinearity (`hiddenstate.ops.nonlinearities`): ``tanh`` by default; ``relu``
+    goes well with ``recurrent_init="scaled_identity"`` (Le, Jaitly and Hinton 2015) or ``"kaiming"``;
+    ``identity`` is the linear network whose gradients vanish or explode like the powers of :math:`W`.
     """
 
     recurrent_weight: Float[Array, "hidden hidden"]

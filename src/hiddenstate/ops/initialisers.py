@@ -10,7 +10,7 @@ from hiddenstate._types import Array, Initialiser, PRNGKeyArray
 
 
 def orthogonal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-    """Orthonormal rows, or columns if there are more rows: a square matrix keeps lengths (Saxe et al. 2014)."""
+    """Orthonormal rows, or columns if these are fewer: a square matrix keeps lengths (Saxe et al. 2014)."""
     return jinit.orthogonal()(key, shape)
 
 
@@ -22,7 +22,7 @@ def glorot(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
 
 
 def kaiming(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-    """Normal with variance 2 / in, for rectified units (He et al. 2015; the lecture's recurrent graph, seed 004)."""
+    """Normal with variance 2 / in, for rectified units (He et al. 2015; seed 004's recurrent graph)."""
     return jr.normal(key, shape) * math.sqrt(2 / max(1, shape[1]))
 
 

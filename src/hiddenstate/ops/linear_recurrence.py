@@ -3,9 +3,9 @@ r"""The affine recurrence :math:`h' = a \odot h + b`, in three ways of holding o
 Joining two steps gives one of the same form, which is what makes it a parallel scan (Blelloch 1990):
 :math:`(a_2 a_1,\; a_2 b_1 + b_2)`.
 
-A factor close to one loses its distance from one when it is rounded: in float32 a time constant of 20,000 steps comes
-out a thousandth wrong. `Decay` and `LogAffine` hold the logarithm of the factor, which keeps that distance to full
-precision, and only ever add logarithms of neighbouring steps.
+A factor close to one loses its distance from one when it is rounded: in float32 a time constant of 20,000
+steps comes out a thousandth wrong. `Decay` and `LogAffine` hold the logarithm of the factor, which keeps that
+distance to full precision, and only ever add logarithms of neighbouring steps.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -24,7 +24,7 @@ class Affine(NamedTuple):
 
 
 class Decay(NamedTuple):
-    """One step ``h' = exp(log_a) * h + b`` with a positive factor, held as its logarithm, and `b` of either sign."""
+    """One step ``h' = exp(log_a) * h + b`` with a positive factor, held as its logarithm."""
 
     log_a: Array
     b: Array
@@ -42,7 +42,7 @@ LinearStep: TypeAlias = Affine | Decay | LogAffine
 
 
 def apply(h: Array, step: LinearStep) -> Array:
-    """The state after the step. The state itself is in plain space: it may be zero, and needs no logarithm."""
+    """The state after the step. The state is in plain space: it may be zero, and needs no logarithm."""
     match step:
         case Affine(a, b):
             return a * h + b
@@ -79,7 +79,7 @@ def log_mixture(logit: Array, log_candidate: Array) -> LogAffine:
 
 
 def _decayed(h: Array, log_a: Array, b: Array) -> Array:
-    # A slow decay as a small change of h, so that the rounding of a near one does not build up over time; a fast one
-    # as a product, so that what is forgotten leaves no rounding error behind.
+    # A slow decay as a small change of h, so that the rounding of a near one does not build up over time; a
+    # fast one as a product, so that what is forgotten leaves no rounding error behind.
     slow = h + (jnp.expm1(log_a) * h + b)
     return jnp.where(log_a > -0.5, slow, jnp.exp(log_a) * h + b)

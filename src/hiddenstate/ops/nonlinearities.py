@@ -30,7 +30,7 @@ def nonlinearity(name: str) -> Callable[[Array], Array]:
 def log_positive(a: Array) -> Array:
     """The logarithm of g(a) = a + 1/2 where a >= 0, sigmoid(a) below: a candidate that is never negative.
 
-    Feng et al. 2024, appendix B, for recurrences in log space. Both branches are finite everywhere, so that the one not
-    taken adds no NaN to the gradient.
+    Feng et al. 2024, appendix B, for recurrences in log space. Both branches are finite everywhere, so that
+    the one not taken adds no NaN to the gradient.
     """
     return jnp.where(a >= 0, jnp.log(jax.nn.relu(a) + 0.5), jax.nn.log_sigmoid(a))
