@@ -13,7 +13,7 @@ from hiddenstate.ops.initialisers import initialiser, stacked
 from hiddenstate.ops.nonlinearities import nonlinearity
 
 TimeConstants: TypeAlias = float | tuple[float, float] | Sequence[float] | Any
-"""One number for all units, a tuple (shortest, longest) to spread them over, or a list or array, one a unit."""
+"""One number for all units, a tuple (shortest, longest) to spread them over, or a list or array of all."""
 
 
 def whole(argument: str, value: int) -> int:
@@ -58,8 +58,8 @@ def weights(
     expected = (gates * shape[0], shape[1])
     if drawn.shape != expected or not jnp.issubdtype(drawn.dtype, jnp.floating):
         raise HiddenStateError(
-            f"{argument} gave {drawn.dtype} weights of shape {drawn.shape}; they must be floating, of shape
-            {expected}."
+            f"{argument} gave {drawn.dtype} weights of shape {drawn.shape}; they must be floating-point, "
+            f"of shape {expected}."
         )
     return drawn
 
@@ -82,7 +82,7 @@ def time_constants(argument: str, value: TimeConstants, hidden_size: int) -> Flo
         return np.exp((1 - shares) * np.log(taus[0]) + shares * np.log(taus[1]))
     if taus.shape not in ((), (hidden_size,)):
         raise HiddenStateError(
-            f"{argument} has shape {taus.shape}; it must be one number, a tuple (shortest, longest), or one
-            number for " f"each of the {hidden_size} units."
+            f"{argument} has shape {taus.shape}; it must be one number, a tuple (shortest, longest), or one "
+            f"number for each of the {hidden_size} units."
         )
     return np.broadcast_to(taus, (hidden_size,))
