@@ -30,7 +30,7 @@ def read_npz(
         strange = [key for key in arrays if key not in PARTS]
         if strange:
             raise DataError(
-                f"{path} holds {', '.join(strange)} beside 'values'; the keys known there are {', '.join(PARTS)}."
+                f"{path} holds {', '.join(strange)} beside 'values', which takes {', '.join(PARTS)}."
             )
         values = _numeric(path, "values", arrays["values"])
         single = values.ndim == 1
@@ -108,7 +108,8 @@ def _follow(path: Path | None, data: Sequences, schema: Schema) -> Sequences:
     """`data` under `schema`: DataError where a value is not of its column's kind."""
     if schema.event_shape != data.event_shape:
         raise DataError(
-            f"{path or 'the data'}: an observation has shape {data.event_shape}, but the schema says {schema.event_shape}."
+            f"{path or 'the data'}: an observation has shape {data.event_shape}, but the schema says "
+            f"{schema.event_shape}."
         )
     table = data.values.reshape(len(data), data.length, len(schema.columns))
     seen = data.valid[..., None] & (True if data.observed is None else data.observed.reshape(table.shape))
@@ -122,8 +123,8 @@ def _follow(path: Path | None, data: Sequences, schema: Schema) -> Sequences:
             sequence, step = np.argwhere(wrong)[0]
             due = "whole numbers from 0 on" if column.kind == "count" else f"whole numbers from 0 to {high}"
             raise DataError(
-                f"sequence {sequence} holds {known[sequence, step]} at step {step} of column {column.name!r}, which is "
-                f"{column.kind}: {due}."
+                f"sequence {sequence} holds {known[sequence, step]} at step {step} of column "
+                f"{column.name!r}, which is {column.kind}: {due}."
             )
     floats = "real" in schema.kinds or (not schema.scalar and "symbol" in schema.kinds)
     values = np.where(seen.reshape(data.values.shape), data.values, 0).astype(

@@ -16,7 +16,7 @@ _ISO = r"^\d{4}(-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?)?)?$"
 
 @dataclass(frozen=True)
 class Layout:
-    """Which column of a table is what; a `schema`, where there is one, says which are observed and which inputs."""
+    """Which column of a table is what; a `schema`, where given, says what is observed and what is input."""
 
     sequence: str | None
     time: str | None
@@ -44,7 +44,7 @@ class Layout:
         for i, name in enumerate(every):
             if name in every[:i]:
                 raise DataError(
-                    f"column {name!r} is named twice; it is the sequence, the time, an input or an observation."
+                    f"column {name!r} is named twice; it is either sequence, time, input or observation."
                 )
         return observed, inputs
 
@@ -136,7 +136,7 @@ def _arrange(
             ids = ids.str.strip_chars()
         if ids.null_count():
             raise DataError(
-                f"row {ids.is_null().arg_true()[0] + 1} has no value in {sequence!r}, which tells the sequences."
+                f"row {ids.is_null().arg_true()[0] + 1} has no value in {sequence!r}, the sequence's name."
             )
         different = ids.unique(maintain_order=True)
         names = different.cast(pl.String).to_list()
@@ -149,11 +149,10 @@ def _arrange(
         order = np.lexsort((rank, codes))
         same = (np.diff(codes[order]) == 0) & (np.diff(rank[order]) == 0)
         if same.any():
-            one, two = sorted(order[np.argmax(same) + i] + 1 for i in (0, 1))
+            one, two = sorted(int(order[np.argmax(same) + i]) + 1 for i in (0, 1))
+            at = repr(frame[time][one - 1])
             of = f" of sequence {names[codes[one - 1]]!r}" if sequence is not None else ""
-            raise DataError(
-                f"rows {one} and {two}{of} have the same {time}, {frame[time][int(one - 1)]!r}: no order is known."
-            )
+            raise DataError(f"rows {one} and {two}{of} have the same {time}, {at}: their order is unknown.")
     starts = np.searchsorted(codes[order], np.arange(len(names)))
     return order, starts, names
 
@@ -180,7 +179,7 @@ def _times(series: pl.Series, untyped: bool) -> pl.Series:
         raise DataError(f"row {row + 1} holds {series[row]} in {name!r}, which gives the order.")
     if not (series.dtype.is_numeric() or series.dtype.is_temporal()):
         raise DataError(
-            f"column {name!r} holds {series.dtype} values, whose order is unknown; a time is a number or a date."
+            f"column {name!r} holds {series.dtype} values, whose order is unknown; give numbers or dates."
         )
     return series
 
@@ -190,8 +189,8 @@ def _datetimes(text: pl.Series) -> pl.Series:
         return text.str.to_datetime(time_zone="UTC")
     except (pl.exceptions.PolarsError, ValueError):
         raise DataError(
-            f"column {text.name!r} holds {text[0]!r}, a time whose order is unknown; it takes numbers, or dates such as "
-            "2024-01-31 or 2024-01-31T12:00:00, all written alike."
+            f"column {text.name!r} holds {text[0]!r}, a time whose order is unknown; give numbers, or dates "
+            "such as 2024-01-31 or 2024-01-31T12:00:00, all written alike."
         ) from None
 
 
@@ -200,7 +199,7 @@ def _numbers(series: pl.Series, untyped: bool) -> np.ndarray:
 
 
 def _stack(encoded: list[Encoded], scalar: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The columns side by side, and where they are missing: whole numbers if all are, with NaN if they are floats."""
+    """The columns side by side, as floats with NaN unless all are whole numbers; and what is missing."""
     kinds = {one.column.kind for one in encoded}
     missing = np.stack([one.missing for one in encoded], axis=1)
     values: Any = np.stack([one.values for one in encoded], axis=1)

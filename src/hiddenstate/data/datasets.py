@@ -10,6 +10,7 @@ from importlib.resources import as_file, files
 
 from hiddenstate.core import RegistryError, Sequences
 from hiddenstate.data.read import read
+from hiddenstate.data.text import to_text
 
 
 def nile() -> Sequences:
@@ -42,7 +43,9 @@ def earthquakes() -> Sequences:
 
 
 def co2() -> Sequences:
-    """Weekly carbon dioxide at Mauna Loa, March 1958 to December 2001, in parts per million: 2284 steps, 59 missing.
+    """Weekly carbon dioxide at Mauna Loa, 1958 to 2001, in parts per million: 2284 real values, 59 missing.
+
+    From 29 March 1958 to 29 December 2001, every seven days.
 
     Keeling and Whorf (2004), "Atmospheric CO2 concentrations derived from flask air samples at sites in the
     SIO network", Carbon Dioxide Information Analysis Center. Public domain; the numbers are those of
@@ -52,7 +55,7 @@ def co2() -> Sequences:
 
 
 def elnino() -> Sequences:
-    """Monthly sea surface temperature in the region Nino 1+2, 1950 to 2010, in degrees Celsius: 732 real values.
+    """Monthly sea surface temperature off Peru (Nino 1+2), 1950 to 2010, in degrees Celsius: 732 real values.
 
     The mean over 0 to 10 degrees south and 90 to 80 degrees west, from the ERSST.V3B analysis of the US
     National Oceanic and Atmospheric Administration. Public domain; the numbers are those of statsmodels'
@@ -62,7 +65,7 @@ def elnino() -> Sequences:
 
 
 def alice() -> Sequences:
-    """The first two chapters of Alice's Adventures in Wonderland by characters: 50 paragraphs of 22001 symbols.
+    """The first two chapters of Alice's Adventures in Wonderland by characters: 50 paragraphs.
 
     Lewis Carroll (1865), in the public domain; the Millennium Fulcrum edition 2.9, which is also
     `alice29.txt` of the Canterbury corpus. A paragraph is a sequence: its lines are joined by single spaces,
@@ -70,9 +73,7 @@ def alice() -> Sequences:
     """
     with as_file(files("hiddenstate.data") / "sets" / "alice.txt") as path:
         data = read(path, lines=True)
-    second = next(
-        i for i, line in enumerate(_lines("alice.txt")) if line.startswith("`Curiouser and curiouser!'")
-    )
+    second = next(i for i, line in enumerate(to_text(data)) if line.startswith("`Curiouser and curiouser!'"))
     names = [f"I.{i + 1}" if i < second else f"II.{i - second + 1}" for i in range(len(data))]
     return replace(data, names=tuple(names))
 
@@ -97,7 +98,3 @@ def load(name: str) -> Sequences:
 def _table(name: str, **options) -> Sequences:
     with as_file(files("hiddenstate.data") / "sets" / f"{name}.csv") as path:
         return read(path, **options)
-
-
-def _lines(name: str) -> list[str]:
-    return (files("hiddenstate.data") / "sets" / name).read_text(encoding="utf-8").splitlines()

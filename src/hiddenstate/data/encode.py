@@ -18,7 +18,7 @@ MOST_SYMBOLS = 20
 
 @dataclass(frozen=True)
 class Encoded:
-    """A column as an array of whole numbers or of floats, with a mask that is True where a value is missing."""
+    """A column as an array of whole numbers or of floats, and a mask that is True where one is missing."""
 
     column: Column
     values: np.ndarray
@@ -108,8 +108,8 @@ def _from_text(series: pl.Series, kind: Kind | None, named: bool) -> pl.Series:
         if kind is not None:
             raise CellError(f"column {name!r} is to be read as {kind}, but <row> holds {text[row]!r}.", row)
         raise CellError(
-            f"column {name!r} mixes numbers and words: <row> holds {text[row]!r}. Mark missing values by an empty field "
-            "or NA, or read the column as words with kinds='symbol'.",
+            f"column {name!r} mixes numbers and words: <row> holds {text[row]!r}. Mark missing values by an "
+            "empty field or NA, or read the column as words with kinds='symbol'.",
             row,
         )
     if _truths(text.filter(meant)):
@@ -131,8 +131,8 @@ def _truths(words: pl.Series) -> bool:
 
 def _dates(name: str) -> str:
     return (
-        f"column {name!r} holds dates, which are no observations; name it as time={name!r}, or name the observations "
-        "with columns=."
+        f"column {name!r} holds dates, which are no observations; name it as time={name!r}, or name the "
+        "observations with columns=."
     )
 
 
@@ -209,7 +209,7 @@ def _whole(series: pl.Series, kind: Kind, high: int | None) -> np.ndarray:
             "0 or 1" if kind == "bit" else "a whole number from 0 " + ("on" if high is None else f"to {high}")
         )
         raise CellError(
-            f"column {series.name!r} is to be read as {kind}, but <row> holds {series[row]!r}; it must be {due}.",
+            f"column {series.name!r} is to be read as {kind}, but <row> holds {series[row]!r}; due is {due}.",
             row,
         )
     return series.cast(pl.Int64).fill_null(0).to_numpy()
@@ -239,7 +239,8 @@ def _encode_symbols(series: pl.Series, known: Column | None) -> tuple[Column, np
     if len(strange):
         row = strange[0]
         raise CellError(
-            f"column {name!r} holds {words[row]!r} at <row>, a symbol that is not in its vocabulary: {abridged(symbols)}.",
+            f"column {name!r} holds {words[row]!r} at <row>, a symbol that is not in its vocabulary: "
+            f"{abridged(symbols)}.",
             row,
         )
     return Column(name, "symbol", len(symbols), symbols), codes.fill_null(0).to_numpy()

@@ -76,8 +76,8 @@ def read(
     _check_options(kinds, text, unknown)
     if text is not None or form == ".txt":
         _refuse(
-            "text takes no", sequence=sequence, time=time, columns=columns, inputs=inputs, kinds=kinds, wide=wide,
-            separator=separator,
+            "text takes no", sequence=sequence, time=time, columns=columns, inputs=inputs, kinds=kinds,
+            wide=wide, separator=separator,
         )  # fmt: skip
         return read_text(path, content, cut=text or "characters", lines=lines, schema=schema, unknown=unknown)
     _refuse(
@@ -93,8 +93,8 @@ def read(
         return read_npz(path, content, kinds=kinds, schema=schema)
     if form not in TABLES:
         raise FileError(
-            f"{path} ends in {form!r}; the forms known are {', '.join(FORMS)}. Text of any ending is read with "
-            "text='characters' or text='tokens'."
+            f"{path} ends in {form!r}; the forms known are {', '.join(FORMS)}. Text of any ending is read "
+            "with text='characters' or text='tokens'."
         )
     frame, untyped = read_table(path, content, form=form, header=header, separator=separator, ragged=wide)
     layout = Layout(

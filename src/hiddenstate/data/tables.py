@@ -92,7 +92,7 @@ def _records(text: str, separator: str) -> list[list[str]]:
 
 
 def _uneven_row(text: str, separator: str, width: int) -> str | None:
-    """What is wrong with the first row that has not `width` fields; None if there is none. Blank lines count not."""
+    """What is wrong with the first row that has not `width` fields, if any; blank lines are no rows."""
     for row, record in enumerate(_records(text, separator), 1):
         if record and len(record) != width:
             return f"row {row} has {len(record)} fields, but there are {width} columns"
@@ -162,9 +162,8 @@ def _json_column(name: str, values: list[Any]) -> pl.Series:
         return pl.Series(name, values, dtype=pl.List(dtypes.pop() if dtypes else pl.Null), strict=False)
     for row, kind in enumerate(kinds, 1):
         if kind not in ("null", known[0]) and {kind, known[0]} != {"whole number", "number"}:
-            raise DataError(
-                f"column {name!r} mixes types: a {known[0]} at first, but row {row} holds the {kind} {values[row - 1]!r}."
-            )
+            odd = f"row {row} holds the {kind} {values[row - 1]!r}"
+            raise DataError(f"column {name!r} mixes types: a {known[0]} at first, but {odd}.")
     dtypes = {"truth value": pl.Boolean, "text": pl.String, "whole number": pl.Int64, "number": pl.Float64}
     kind = "number" if "number" in known else known[0]
     try:

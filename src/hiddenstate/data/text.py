@@ -81,7 +81,7 @@ def decode_symbols(sequences: Any, schema: Schema | None = None) -> list[list[An
 
 
 def to_text(sequences: Any, schema: Schema | None = None) -> list[str]:
-    """Symbols as text, one string a sequence: characters joined as they are, tokens and other names by spaces.
+    """Symbols as text, one string a sequence: characters as they are, tokens and other names with spaces.
 
     >>> from hiddenstate.core import Column, Schema
     >>> schema = Schema((Column("text", "symbol", 3, ("a", "b", "c")),), scalar=True, text="characters")
@@ -116,8 +116,8 @@ def _name_column(column: Column, values: np.ndarray, observed: np.ndarray) -> np
     if wrong.any():
         sequence, step = np.argwhere(wrong)[0]
         raise DataError(
-            f"sequence {sequence} holds {codes[sequence, step]} at step {step}, but column {column.name!r} has "
-            f"symbols 0 to {column.size - 1}."
+            f"sequence {sequence} holds {codes[sequence, step]} at step {step}, but column {column.name!r} "
+            f"has symbols 0 to {column.size - 1}."
         )
     vocabulary = np.array(column.symbols or [str(i) for i in range(column.size)], dtype=object)
     out[observed] = vocabulary[codes[observed]]

@@ -1,5 +1,22 @@
 """Synthetic tasks whose best possible answer is known."""
 
+from hiddenstate.data.tasks.ecg import ECGTask, ecg
 from hiddenstate.data.tasks.hmm import HMMTask, Optimal, hmm
+from hiddenstate.data.tasks.labelled import LabelledTask
+from hiddenstate.data.tasks.memory import adding, copying, parity, selective_copying
+from hiddenstate.data.tasks.modes import ModesTask, modes
 
-__all__ = ["HMMTask", "Optimal", "hmm"]
+__all__ = [
+    "ECGTask",
+    "HMMTask",
+    "LabelledTask",
+    "ModesTask",
+    "Optimal",
+    "adding",
+    "copying",
+    "ecg",
+    "hmm",
+    "modes",
+    "parity",
+    "selective_copying",
+]

@@ -10,7 +10,7 @@ import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import Column, DataError, Schema, Sequences
-from hiddenstate.data.tasks.sizes import check_sizes
+from hiddenstate.data.tasks.checks import check_sizes
 
 
 class Optimal(NamedTuple):
