@@ -95,6 +95,11 @@ class Sequences:
         known = None if inputs is None else _mates(inputs, single, items, "inputs", float)
         if known is not None:
             known = [k[:, None] if k.ndim == 1 else k for k in known]
+            for i, array in enumerate(known):
+                if array.shape[1] != known[0].shape[1]:
+                    raise DataError(
+                        f"inputs[{i}] has {array.shape[1]} inputs a step, but inputs[0] has {known[0].shape[1]}."
+                    )
         return cls._assemble(
             _pad(items),
             lengths,
@@ -142,7 +147,7 @@ class Sequences:
                 raise DataError(f"missing has shape {missing.shape}; it must be {values.shape} or {values.shape[:2]}.")
             missing = np.broadcast_to(missing.reshape(missing.shape + (1,) * (values.ndim - missing.ndim)), values.shape)
         if inputs is not None:
-            inputs = np.asarray(inputs)
+            inputs = _as_known(inputs, "inputs")
             inputs = inputs[..., None] if inputs.ndim == 2 else inputs
             if inputs.ndim != 3 or inputs.shape[:2] != (count, time):
                 raise DataError(f"inputs has shape {inputs.shape}; it must be ({count}, {time}, inputs).")
@@ -320,8 +325,9 @@ class Sequences:
         """Steps `start` to `stop` (not included) of every sequence; both may differ between sequences."""
         start, stop = (np.broadcast_to(edge, self.lengths.shape) for edge in (start, stop))
         stop = np.minimum(stop, self.lengths)
-        if (stop <= start).any():
-            bad = int(np.argmax(stop <= start))
+        none = (stop <= start) | (start < 0)
+        if none.any():
+            bad = int(np.argmax(none))
             raise DataError(f"steps {start[bad]} to {stop[bad]} of sequence {bad} (length {self.lengths[bad]}) are none.")
         lengths = (stop - start).astype(np.int64)
         steps = np.minimum(start[:, None] + np.arange(lengths.max()), self.length - 1)
@@ -433,11 +439,24 @@ def _check_alike(items: list[np.ndarray]) -> None:
             )
 
 
+def _as_known(value: Any, name: str) -> np.ndarray:
+    """An array of inputs, which are numbers of any type."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise DataError(f"{name} is no regular array: {error}.") from None
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name} holds {array.dtype} values; inputs are numbers.")
+    return array
+
+
 def _mates(given: Any, single: bool, items: list[np.ndarray], name: str, dtype: type) -> list[np.ndarray]:
     """The arrays of `missing` or `inputs` that go with each sequence, checked against its length."""
-    if single or (len(items) == 1 and not isinstance(given, list | tuple)):
+    if single:
         given = [given]
-    arrays = [np.asarray(a, dtype=dtype) if dtype is bool else np.asarray(a) for a in given]
+    elif len(items) == 1 and not isinstance(given, list | tuple) and np.ndim(given) < 3:
+        given = [given]
+    arrays = [np.asarray(a, dtype=bool) if dtype is bool else _as_known(a, f"{name}[{i}]") for i, a in enumerate(given)]
     if len(arrays) != len(items):
         raise DataError(f"{name} holds {len(arrays)} arrays for {len(items)} sequences.")
     for i, (array, item) in enumerate(zip(arrays, items, strict=True)):
