@@ -1,6 +1,29 @@
 """Heads: from a cell's output to a distribution over the next observation, one file a family."""
 
+from hiddenstate.heads.bernoulli import Bernoulli
 from hiddenstate.heads.categorical import Categorical
+from hiddenstate.heads.columns import Columns, ColumnsDistribution
+from hiddenstate.heads.gaussian import Gaussian
 from hiddenstate.heads.head import Head
+from hiddenstate.heads.infer import head_for
+from hiddenstate.heads.mixture import Mixture, MixtureDistribution
+from hiddenstate.heads.negative_binomial import NegativeBinomial, NegativeBinomialDistribution
+from hiddenstate.heads.poisson import Poisson, PoissonDistribution
+from hiddenstate.heads.student_t import StudentT
 
-__all__ = ["Categorical", "Head"]
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Columns",
+    "ColumnsDistribution",
+    "Gaussian",
+    "Head",
+    "Mixture",
+    "MixtureDistribution",
+    "NegativeBinomial",
+    "NegativeBinomialDistribution",
+    "Poisson",
+    "PoissonDistribution",
+    "StudentT",
+    "head_for",
+]

@@ -22,6 +22,11 @@ class Categorical(Head):
         self._initialise(hidden_size, key)
 
     @property
+    def event_shape(self) -> tuple[int, ...]:
+        """One symbol."""
+        return ()
+
+    @property
     def parameter_count(self) -> int:
         """One logit a symbol."""
         return self.symbols
@@ -33,7 +38,7 @@ class Categorical(Head):
 
     def distribution(self, parameters: Float[Array, " symbol"]) -> dist.Distribution:
         """The categorical distribution with these logits."""
-        return dist.Categorical(logits=parameters)
+        return dist.Categorical(logits=parameters, validate_args=False)
 
     def encode(self, x: Num[Array, ""]) -> Float[Array, " symbol"]:
         """One-hot."""

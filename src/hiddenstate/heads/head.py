@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
+from hiddenstate.core import Frozen, HiddenStateError
 from hiddenstate.ops.initialisers import glorot
 
 
@@ -16,9 +17,14 @@ class Head(eqx.Module):
     A family says how many parameters it has, how unconstrained numbers become a distribution (`distribution`), and
     what an observation of its kind looks like to a network (`encode`): heads and inputs belong together, because what
     was predicted now is what is read next.
+
+    Parameters are numbers of order one: zero means the distribution that the head was built around (even odds, the
+    given location and scale, the given rate). Log-probabilities and gradients stay finite for logits of any size, and
+    for the logarithms behind scales, rates and concentrations within ±25 in float32 and ±250 in float64. Nothing is
+    clipped: beyond that they overflow, and training says so.
     """
 
-    weight: Float[Array, "parameter hidden"] | None
+    weight: Float[Array, "parameter hidden"] | Frozen | None
     bias: Float[Array, " parameter"] | None
     hidden_size: int = eqx.field(static=True)
 
@@ -30,8 +36,22 @@ class Head(eqx.Module):
 
     def __call__(self, h: Float[Array, " hidden"]) -> Distribution:
         """The distribution that the vector `h` stands for."""
-        assert self.weight is not None and self.bias is not None
-        return self.distribution(self.weight @ h + self.bias)
+        weight, bias = self.linear
+        return self.distribution(weight @ h + bias)
+
+    @property
+    def linear(self) -> tuple[Float[Array, "parameter hidden"], Float[Array, " parameter"]]:
+        """The weight and the bias."""
+        if self.weight is None or self.bias is None:
+            raise HiddenStateError(
+                f"this {type(self).__name__} head is the family of a larger head and has no weights."
+            )
+        return self.weight.value if isinstance(self.weight, Frozen) else self.weight, self.bias
+
+    @property
+    @abstractmethod
+    def event_shape(self) -> tuple[int, ...]:
+        """The shape of one observation."""
 
     @property
     @abstractmethod
@@ -50,3 +70,22 @@ class Head(eqx.Module):
     @abstractmethod
     def encode(self, x: Num[Array, "*event"]) -> Float[Array, " encoded"]:
         """One observation as the vector that a cell reads."""
+
+
+def family_of(head: Head) -> Head:
+    """The head without its linear map, to be part of a larger head that has one for all its parts."""
+    return eqx.tree_at(lambda h: (h.weight, h.bias), head, (None, None), is_leaf=lambda node: node is None)
+
+
+def checked_size(size: int | None, name: str, owner: str) -> int | None:
+    """A number of entries that is at least 1, or None for observations that are one number."""
+    if size is not None and size < 1:
+        raise HiddenStateError(
+            f"{name} is {size}; a {owner} head needs at least 1, or None for single numbers."
+        )
+    return size
+
+
+def shape_of(size: int | None) -> tuple[int, ...]:
+    """The event shape of `size` entries; None stands for one number."""
+    return () if size is None else (size,)

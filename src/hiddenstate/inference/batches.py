@@ -6,23 +6,33 @@ from numpyro.distributions.batch_util import promote_batch_shape
 
 
 def rebatch(distribution: Distribution, batch_shape: tuple[int, ...]) -> Distribution:
-    """The same distribution with the batch shape that `vmap` gave its arrays but not its records."""
+    """The same distribution with the batch shape that `vmap` gave its arrays but not its records.
+
+    A distribution made of others may have a method `rebatch(batch_shape)` of its own. A plain one is built again from
+    its parameters, so that what it derives from them is right as well.
+    """
+    own = getattr(distribution, "rebatch", None)
+    if own is not None:
+        return own(batch_shape)
     if isinstance(distribution, MixtureSameFamily):
         return MixtureSameFamily(
             rebatch(distribution.mixing_distribution, batch_shape),
             rebatch(distribution.component_distribution, (*batch_shape, distribution.mixture_size)),
+            validate_args=False,
         )
     if isinstance(distribution, Independent):
         inner = distribution.event_shape[: distribution.reinterpreted_batch_ndims]
         return Independent(
             rebatch(distribution.base_dist, (*batch_shape, *inner)), distribution.reinterpreted_batch_ndims
         )
-    own = getattr(distribution, "rebatch", None)
-    if own is not None:
-        return own(batch_shape)
-    promoted = promote_batch_shape(distribution)
-    shape = tuple(int(n) for n in promoted.batch_shape)
-    if shape != batch_shape:
-        raise AssertionError(f"batch shape {shape} where {batch_shape} is due: {jax.tree.map(lambda a: a.shape, distribution)}")
-    promoted._batch_shape = shape
-    return promoted
+    if distribution.arg_constraints:
+        built = type(distribution)(**distribution.get_args(), validate_args=False)
+    else:
+        built = promote_batch_shape(distribution)
+    shape = tuple(int(n) for n in built.batch_shape)
+    if shape != batch_shape or built.event_shape != distribution.event_shape:
+        raise AssertionError(
+            f"batch shape {shape} where {batch_shape} is due: {jax.tree.map(lambda a: a.shape, distribution)}"
+        )
+    built._batch_shape = shape
+    return built

@@ -1,0 +1,175 @@
+"""The head that fits the data: its family by what the columns hold, its units by their values."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+
+from hiddenstate._types import PRNGKeyArray
+from hiddenstate.core import Column, DataError, HiddenStateError, Sequences
+from hiddenstate.heads.bernoulli import Bernoulli
+from hiddenstate.heads.categorical import Categorical
+from hiddenstate.heads.columns import Columns
+from hiddenstate.heads.gaussian import Gaussian
+from hiddenstate.heads.head import Head
+from hiddenstate.heads.mixture import Mixture
+from hiddenstate.heads.negative_binomial import NegativeBinomial
+from hiddenstate.heads.poisson import Poisson
+from hiddenstate.heads.student_t import StudentT
+
+_MIXTURE = "mixture-"
+_DEFAULTS = {"symbol": "categorical", "bit": "bernoulli", "count": "negative-binomial", "real": "gaussian"}
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """The columns of a data set and the values seen in each; `scalar` where an observation is a single number."""
+
+    columns: tuple[Column, ...]
+    values: tuple[np.ndarray, ...]
+    scalar: bool
+
+    @property
+    def size(self) -> int | None:
+        return None if self.scalar else len(self.columns)
+
+    def each(self, statistic: Callable[[np.ndarray], float]) -> Any:
+        """A statistic of every column, in the shape of one observation."""
+        numbers = np.array([statistic(column) for column in self.values])
+        return numbers[0] if self.scalar else numbers
+
+    def refuse_unless(self, good: Callable[[np.ndarray], np.ndarray], head: str, due: str) -> None:
+        """Raise DataError if a value is not good, or is the code of a name."""
+        for column, values in zip(self.columns, self.values, strict=True):
+            if column.symbols is not None and head not in ("categorical", "bernoulli"):
+                raise DataError(f"column {column.name!r} holds names, but a {head} head takes {due}.")
+            bad = values[~good(values)]
+            if bad.size:
+                raise DataError(f"column {column.name!r} holds {bad[0]:g}, but a {head} head takes {due}.")
+
+
+def head_for(
+    data: Sequences, hidden_size: int, *, key: PRNGKeyArray, head: str | None = None, **options: Any
+) -> Head:
+    """A head for the observations of `data`, over a hidden vector of `hidden_size`.
+
+    Symbols get a Categorical head, bits a Bernoulli, counts a NegativeBinomial, real numbers a Gaussian with a
+    diagonal covariance, and records of several kinds (or of several symbols) Columns with one such head each. Location
+    and scale, or rate and spread, are those of the observed values. `head` names another family: categorical,
+    bernoulli, gaussian (option `covariance`), gaussian-full, student-t, poisson, negative-binomial, columns; or
+    mixture- with any of these behind it (option `components`, 5 by default).
+    """
+    kind = data.schema.kind
+    several_symbols = kind == "symbol" and not data.schema.scalar
+    name = head or ("columns" if several_symbols else _DEFAULTS.get(kind, "columns"))
+    family = name.removeprefix(_MIXTURE)
+    if family not in _FAMILIES:
+        raise HiddenStateError(
+            f"head is {head!r}; it must be one of {', '.join(_FAMILIES)}, or {_MIXTURE} and one of these."
+        )
+    components = options.pop("components", 5) if name.startswith(_MIXTURE) else None
+    known = ("covariance",) if family == "gaussian" else ()
+    for option in options:
+        if option not in known:
+            raise HiddenStateError(f"a {name} head has no option {option!r}.")
+    family_key, mixture_key = jr.split(key)
+    made = _FAMILIES[family](_observed(data), hidden_size, family_key, **options)
+    return made if components is None else Mixture(made, components, key=mixture_key)
+
+
+def _observed(data: Sequences) -> _Observed:
+    schema = data.schema
+    table = data.values.reshape(*data.values.shape[:2], len(schema.columns))
+    seen = np.broadcast_to(data.valid[..., None], table.shape)
+    if data.observed is not None:
+        seen = seen & data.observed.reshape(table.shape)
+    values = tuple(table[..., i][seen[..., i]].astype(float) for i in range(len(schema.columns)))
+    return _Observed(schema.columns, values, schema.scalar)
+
+
+def _is_count(values: np.ndarray) -> np.ndarray:
+    return (values >= 0) & (values % 1 == 0)
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if values.size else 0.0
+
+
+def _deviation(values: np.ndarray) -> float:
+    """The standard deviation; 1 where all values are the same, up to rounding."""
+    if values.size == 0:
+        return 1.0
+    deviation = float(values.std())
+    return deviation if deviation > 1e-12 * float(np.abs(values).max()) else 1.0
+
+
+def _rate(values: np.ndarray) -> float:
+    """The mean; where all counts are 0, that of half an event."""
+    return _mean(values) or 0.5 / max(1, values.size)
+
+
+def _categorical(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
+    if not seen.scalar:
+        raise DataError(
+            f"a categorical head takes single symbols, but observations have {len(seen.columns)} columns; use columns."
+        )
+    seen.refuse_unless(_is_count, "categorical", "symbols 0, 1, 2 and so on")
+    highest = int(seen.values[0].max()) if seen.values[0].size else 0
+    return Categorical(hidden_size, max(seen.columns[0].size, highest + 1), key=key)
+
+
+def _bernoulli(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
+    seen.refuse_unless(lambda values: (values == 0) | (values == 1), "bernoulli", "0 and 1")
+    return Bernoulli(hidden_size, seen.size, key=key)
+
+
+def _gaussian(seen: _Observed, hidden_size: int, key: PRNGKeyArray, covariance: Any = "diagonal") -> Head:
+    seen.refuse_unless(np.isfinite, "gaussian", "numbers")
+    if covariance == "full" and seen.scalar:
+        raise DataError(
+            "a gaussian head with full covariance takes vectors, but observations are single numbers."
+        )
+    return Gaussian(hidden_size, seen.size, covariance, seen.each(_mean), seen.each(_deviation), key=key)
+
+
+def _gaussian_full(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
+    return _gaussian(seen, hidden_size, key, "full")
+
+
+def _student_t(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
+    seen.refuse_unless(np.isfinite, "student-t", "numbers")
+    return StudentT(hidden_size, seen.size, seen.each(_mean), seen.each(_deviation), key=key)
+
+
+def _counted(name: str, family: Callable[..., Head]) -> Callable[..., Head]:
+    def make(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
+        seen.refuse_unless(_is_count, name, "whole numbers from 0 on")
+        spread = seen.each(lambda values: _deviation(np.log1p(values)))
+        return family(hidden_size, seen.size, seen.each(_rate), spread, key=key)
+
+    return make
+
+
+def _columns(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
+    if seen.scalar:
+        raise DataError("a columns head takes vectors, but observations are single numbers.")
+    keys = jr.split(key, len(seen.columns))
+    heads = []
+    for column, values, column_key in zip(seen.columns, seen.values, keys, strict=True):
+        alone = replace(seen, columns=(column,), values=(values,), scalar=True)
+        heads.append((column.name, _FAMILIES[_DEFAULTS[column.kind]](alone, hidden_size, column_key)))
+    return Columns(heads)
+
+
+_FAMILIES: dict[str, Callable[..., Head]] = {
+    "categorical": _categorical,
+    "bernoulli": _bernoulli,
+    "gaussian": _gaussian,
+    "gaussian-full": _gaussian_full,
+    "student-t": _student_t,
+    "poisson": _counted("poisson", Poisson),
+    "negative-binomial": _counted("negative-binomial", NegativeBinomial),
+    "columns": _columns,
+}

@@ -1,0 +1,87 @@
+"""Mixtures of any family."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpyro.distributions as dist
+
+from hiddenstate._types import Array, Float, Num, PRNGKeyArray
+from hiddenstate.core import HiddenStateError, dtype_of, register
+from hiddenstate.heads.head import Head, family_of
+from hiddenstate.inference.batches import rebatch
+from hiddenstate.ops.initialisers import glorot
+
+
+class MixtureDistribution(dist.MixtureSameFamily):
+    """numpyro's mixture of one family, also for symbols and records, whose support is the same in every component."""
+
+    def __init__(self, mixing_distribution: Any, component_distribution: dist.Distribution):
+        self._mixing_distribution = mixing_distribution
+        self._component_distribution = component_distribution
+        *batch_shape, self._mixture_size = component_distribution.batch_shape
+        dist.Distribution.__init__(
+            self, tuple(batch_shape), component_distribution.event_shape, validate_args=False
+        )
+
+    def rebatch(self, batch_shape: tuple[int, ...]) -> "MixtureDistribution":
+        """The same mixture with the batch shape that `vmap` gave its arrays."""
+        return MixtureDistribution(
+            rebatch(self.mixing_distribution, batch_shape),
+            rebatch(self.component_distribution, (*batch_shape, self.mixture_size)),
+        )
+
+
+@register("mixture-head")
+class Mixture(Head):
+    r"""A mixture of `components` distributions of one family: :math:`p(x) = \sum_c \pi_c\, p(x \mid \theta_c)`.
+
+    The weights :math:`\pi` and all :math:`\theta_c` come from the same state by one linear map. The family, with its
+    units and its encoding, is that of `head`, whose own weights are not used; the components' biases start apart, at
+    random around the head's.
+
+    >>> Mixture(Gaussian(32, 2, key=k1), 5, key=k2)  # doctest: +SKIP
+    """
+
+    family: Head
+    components: int = eqx.field(static=True)
+
+    def __init__(self, head: Head, components: int, *, key: PRNGKeyArray):
+        if components < 1:
+            raise HiddenStateError(f"components is {components}; a Mixture head needs at least 1.")
+        weight, bias = head.linear
+        weight_key, bias_key = jr.split(key)
+        self.family = family_of(head)
+        self.components = components
+        self.hidden_size = head.hidden_size
+        self.weight = glorot(weight_key, (self.parameter_count, head.hidden_size)).astype(weight.dtype)
+        apart = bias + 0.5 * jr.normal(bias_key, (components, *bias.shape), bias.dtype)
+        self.bias = jnp.concatenate([jnp.zeros(components, bias.dtype), apart.ravel()])
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """That of the family."""
+        return self.family.event_shape
+
+    @property
+    def parameter_count(self) -> int:
+        """A logit and the family's parameters for each component."""
+        return self.components * (1 + self.family.parameter_count)
+
+    @property
+    def encoded_size(self) -> int:
+        """That of the family."""
+        return self.family.encoded_size
+
+    def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
+        """The mixture with these logits and components."""
+        n = self.components
+        mixing = dist.Categorical(logits=parameters[:n], validate_args=False)
+        each = jax.vmap(self.family.distribution)(parameters[n:].reshape(n, -1))
+        return MixtureDistribution(mixing, rebatch(each, (n,)))
+
+    def encode(self, x: Num[Array, "*event"]) -> Float[Array, " encoded"]:
+        """As the family does."""
+        return self.family.encode(x).astype(dtype_of(self))

@@ -1,0 +1,102 @@
+"""Counts whose variance is above their mean."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
+
+from hiddenstate._types import Array, Float, PRNGKeyArray
+from hiddenstate.core import dtype_of, register
+from hiddenstate.heads.poisson import log_stirling_factor
+from hiddenstate.heads.stirling import stirling_remainder
+from hiddenstate.heads.units import Counted
+
+
+class NegativeBinomialDistribution(dist.Distribution):
+    r"""A Poisson distribution whose rate is gamma distributed, given by the logarithms of mean and concentration.
+
+    The variance is :math:`\mu + \mu^2 / r`. It is numpyro's `NegativeBinomial2`, but in the precision of its parameters
+    and exact also where a large concentration :math:`r` makes it a Poisson distribution.
+    """
+
+    arg_constraints = {"log_mean": constraints.real, "log_concentration": constraints.real}  # noqa: RUF012
+    support = constraints.nonnegative_integer  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+    def __init__(self, log_mean: Any, log_concentration: Any, *, validate_args: bool = False):
+        shape = jax.lax.broadcast_shapes(jnp.shape(log_mean), jnp.shape(log_concentration))
+        self.log_mean = jnp.broadcast_to(log_mean, shape)
+        self.log_concentration = jnp.broadcast_to(log_concentration, shape)
+        super().__init__(shape, validate_args=validate_args)
+
+    @property
+    def concentration(self) -> Array:
+        """The shape of the gamma distribution of rates."""
+        return jnp.exp(self.log_concentration)
+
+    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Counts of shape (*sample_shape, *batch_shape)."""
+        rate_key, count_key = jr.split(key)
+        shape = sample_shape + self.batch_shape
+        gamma = jr.gamma(rate_key, self.concentration, shape, dtype=dtype_of(self))
+        return jr.poisson(count_key, gamma * jnp.exp(self.log_mean - self.log_concentration), shape)
+
+    def log_prob(self, value: Any, intermediates: Any = None) -> Array:
+        """The log-probability of each count.
+
+        With Stirling's remainder s, the log-gammas of k + r and r and the powers of r / (r + mean) come to
+
+            k log(mean / k) + (k + r) log((r + k) / (r + mean)) - 1/2 log(1 + k / r) + s(k + r) - s(r) - log(k! / k^k e^k)
+
+        which tends to the Poisson log-probability, term by term, as r grows.
+        """
+        k = jnp.asarray(value, self.log_mean.dtype)
+        mean, r = self.mean, self.concentration
+        positive = k > 0
+        n = jnp.where(positive, k, 1.0)
+        d = self.log_mean - jnp.log(n)
+        excess = jnp.where(positive, -n * jnp.expm1(d), -mean)
+        # log((r + k) / (r + mean)) from whichever side keeps the argument of log1p above 0; where k equals the mean,
+        # maximum shares its gradient between both sides, and their sum is right.
+        ratio = jnp.log1p(jnp.maximum(excess, 0) / (r + mean)) - jnp.log1p(jnp.maximum(-excess, 0) / (r + k))
+        spread = stirling_remainder(k + r) - stirling_remainder(r) - 0.5 * jnp.log1p(k / r)
+        return (k + r) * ratio + spread + jnp.where(positive, n * d - log_stirling_factor(n), 0.0)
+
+    @property
+    def mean(self) -> Array:
+        """The mean."""
+        return jnp.exp(self.log_mean)
+
+    @property
+    def variance(self) -> Array:
+        """The mean plus its square over the concentration."""
+        return self.mean * (1 + jnp.exp(self.log_mean - self.log_concentration))
+
+
+@register("negative-binomial-head")
+class NegativeBinomial(Counted):
+    r"""Overdispersed counts: independent negative binomials of mean :math:`r \exp(a)` and concentration :math:`\exp(c)`.
+
+    Both :math:`a` and :math:`c` come from the state; the variance is mean + mean² / concentration. `size`, `rate`,
+    `spread` and the encoding are those of `Poisson`.
+    """
+
+    def __init__(
+        self, hidden_size: int, size: int | None, rate: Any = None, spread: Any = None, *, key: PRNGKeyArray
+    ):
+        self._set_units(size, rate, spread)
+        self._initialise(hidden_size, key)
+
+    @property
+    def parameter_count(self) -> int:
+        """Means and concentrations."""
+        return 2 * self.encoded_size
+
+    def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
+        """Independent negative binomial distributions."""
+        mean, concentration = parameters.reshape(2, *self.event_shape)
+        return NegativeBinomialDistribution(self.log_rate(mean), concentration).to_event(
+            len(self.event_shape)
+        )
