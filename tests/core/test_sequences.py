@@ -15,7 +15,7 @@ def labelled(lengths):
     return Sequences.of([i * 1000 + np.arange(n) for i, n in enumerate(lengths)])
 
 
-# -- making --------------------------------------------------------------------------------------------------------
+# -- making --------------------------------------------------------------------------------------------------
 
 
 def test_a_list_of_arrays_is_one_sequence_each():
@@ -96,7 +96,7 @@ def test_repr_says_what_it_is():
     assert repr(Sequences.of([0, 1])) == "Sequences(1 of length 2, symbol)"
 
 
-# -- missing values and inputs -------------------------------------------------------------------------------------
+# -- missing values and inputs -------------------------------------------------------------------------------
 
 
 def test_nan_is_missing_and_stays_nan():
@@ -155,7 +155,7 @@ def test_arrays_are_as_plain_as_the_data():
     assert some.inputs.dtype == np.float32
 
 
-# -- what cannot be taken ------------------------------------------------------------------------------------------
+# -- what cannot be taken ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_sentence_says_what_is_wrong(make, sentence):
         make()
 
 
-# -- choosing and cutting ------------------------------------------------------------------------------------------
+# -- choosing and cutting ------------------------------------------------------------------------------------
 
 
 def test_an_index_gives_one_sequence_without_padding():
@@ -298,7 +298,7 @@ def test_window_gives_the_steps_between(lengths, draw):
         assert array.tolist() == data[i][start[i] : stop[i]].tolist()
 
 
-# -- batches -------------------------------------------------------------------------------------------------------
+# -- batches -------------------------------------------------------------------------------------------------
 
 
 @given(ragged, st.integers(1, 12), st.integers(1, 6), st.one_of(st.none(), st.integers(0, 5)))

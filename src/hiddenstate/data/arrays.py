@@ -55,12 +55,9 @@ def read_npz(
 
 def _load(path: Path, content: bytes) -> dict[str, np.ndarray]:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise FileError(f"{path} holds one plain array, not named arrays; write it with numpy.savez.")
-            arrays = {key: file[key] for key in file.files}
-    except FileError:
-        raise
+        file = np.load(io.BytesIO(content), allow_pickle=False)
+        named = isinstance(file, np.lib.npyio.NpzFile)
+        arrays = {key: file[key] for key in file.files} if named else {}
     except (
         OSError,
         ValueError,
@@ -73,6 +70,8 @@ def _load(path: Path, content: bytes) -> dict[str, np.ndarray]:
         raise FileError(
             f"{path} is no readable NPZ file of plain arrays, or is truncated: {error}."
         ) from None
+    if not named:
+        raise FileError(f"{path} holds one plain array, not named arrays; write it with numpy.savez.")
     if not arrays:
         raise FileError(f"{path} holds no array.")
     return arrays
@@ -93,8 +92,7 @@ def _with_kinds(data: Sequences, kinds: Kind | Mapping[str, Kind]) -> Sequences:
     strange = [name for name in kinds if name not in names]
     if strange:
         raise DataError(f"kinds names {strange[0]!r}, which is none of the columns {', '.join(names)}.")
-    table = data.values.reshape(len(data), data.length, len(columns))
-    seen = data.valid[..., None] & (True if data.observed is None else data.observed.reshape(table.shape))
+    table, seen = _table(data)
     made = []
     for i, column in enumerate(columns):
         kind = kinds.get(column.name, column.kind)
@@ -104,6 +102,13 @@ def _with_kinds(data: Sequences, kinds: Kind | Mapping[str, Kind]) -> Sequences:
     return _follow(None, data, replace(data.schema, columns=tuple(made)))
 
 
+def _table(data: Sequences) -> tuple[np.ndarray, np.ndarray]:
+    """The values (sequence, time, column), and which of them are real and observed."""
+    table = data.values.reshape(len(data), data.length, -1)
+    seen = np.broadcast_to(data.valid[..., None], table.shape)
+    return table, seen if data.observed is None else seen & data.observed.reshape(table.shape)
+
+
 def _follow(path: Path | None, data: Sequences, schema: Schema) -> Sequences:
     """`data` under `schema`: DataError where a value is not of its column's kind."""
     if schema.event_shape != data.event_shape:
@@ -111,8 +116,7 @@ def _follow(path: Path | None, data: Sequences, schema: Schema) -> Sequences:
             f"{path or 'the data'}: an observation has shape {data.event_shape}, but the schema says "
             f"{schema.event_shape}."
         )
-    table = data.values.reshape(len(data), data.length, len(schema.columns))
-    seen = data.valid[..., None] & (True if data.observed is None else data.observed.reshape(table.shape))
+    table, seen = _table(data)
     for i, column in enumerate(schema.columns):
         if column.kind == "real":
             continue

@@ -222,14 +222,14 @@ def assemble_wide(path: Path, frame: pl.DataFrame, layout: Layout, *, untyped: b
         raise DataError("in the wide form all columns are steps of one kind; give kinds as one word.")
     steps, _ = Layout(layout.sequence, None, layout.columns, (), None, None).choose(path, frame)
     name = "x" if schema is None else schema.columns[0].name
-    try:
-        cells = pl.concat([frame.select(pl.col(step).alias(name)) for step in steps], how="vertical_relaxed")[
-            name
-        ]
-    except pl.exceptions.PolarsError:
+    dtypes = {"numbers" if dtype.is_numeric() else dtype for dtype in frame.select(steps).dtypes} - {pl.Null}
+    if len(dtypes) > 1:
         raise DataError(
             f"the columns of {path} are of different types, so they are no steps of one sequence."
-        ) from None
+        )
+    cells = pl.concat([frame.select(pl.col(step).alias(name)) for step in steps], how="vertical_relaxed")[
+        name
+    ]
     known = None if schema is None else schema.columns[0]
     try:
         encoded = encode_columns([cells], [layout.kinds], [known], untyped=untyped, vector=False)[0]

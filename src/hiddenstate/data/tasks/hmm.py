@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import Column, DataError, Schema, Sequences
-from hiddenstate.data.tasks.checks import check_sizes
+from hiddenstate.data.tasks.checks import check_sizes, generator
 
 
 class Optimal(NamedTuple):
@@ -112,33 +109,31 @@ def hmm(
     check_sizes(states=states, symbols=symbols, sequences=sequences, length=length)
     if not concentration > 0:
         raise DataError(f"concentration is {concentration}; it must be positive.")
-    initial_key, transition_key, emission_key, draw_key = jr.split(key, 4)
-    initial = _dirichlet(initial_key, (), states, concentration)
-    transition = _dirichlet(transition_key, (states,), states, concentration)
-    emission = _dirichlet(emission_key, (states,), symbols, concentration)
-    hidden, seen = _draw((initial, transition, emission), draw_key, sequences, length)
+    random = generator(key)
+    initial = _dirichlet(random, (states,), concentration)
+    transition = _dirichlet(random, (states, states), concentration)
+    emission = _dirichlet(random, (states, symbols), concentration)
+    hidden = np.empty((sequences, length), np.int32)
+    hidden[:, 0] = _choose(random, np.broadcast_to(initial, (sequences, states)))
+    for t in range(1, length):
+        hidden[:, t] = _choose(random, transition[hidden[:, t - 1]])
+    seen = np.stack([_choose(random, emission[hidden[:, t]]) for t in range(length)], axis=1)
     schema = Schema((Column("x", "symbol", symbols),), scalar=True)
-    return HMMTask(
-        Sequences.padded(np.asarray(seen), schema=schema), np.asarray(hidden), initial, transition, emission
+    return HMMTask(Sequences.padded(seen, schema=schema), hidden, initial, transition, emission)
+
+
+def _dirichlet(random: np.random.Generator, shape: tuple[int, ...], concentration: float) -> np.ndarray:
+    """Probabilities over the last axis, from a symmetric Dirichlet distribution."""
+    # A gamma of shape a is one of shape a + 1 times U^(1/a): in logs, small concentrations do not underflow.
+    logits = (
+        np.log(random.standard_gamma(concentration + 1, shape))
+        + np.log1p(-random.random(shape)) / concentration
     )
-
-
-def _dirichlet(key: PRNGKeyArray, shape: tuple[int, ...], size: int, concentration: float) -> np.ndarray:
-    """Probabilities that sum to one in float64, whatever JAX's precision."""
-    # In logs, so that a small concentration underflows nowhere before the largest is subtracted.
-    logits = np.asarray(jr.loggamma(key, concentration, (*shape, size)), np.float64)
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def _draw(probs: tuple[np.ndarray, ...], key: PRNGKeyArray, sequences: int, length: int):
-    initial, transition, emission = (jnp.log(p) for p in probs)
-    first_key, move_key, emit_key = jr.split(key, 3)
-    first = jr.categorical(first_key, initial, shape=(sequences,))
-
-    def move(state, key):
-        return jr.categorical(key, transition[state]), state
-
-    _, hidden = jax.lax.scan(move, first, jr.split(move_key, length))
-    hidden = hidden.T
-    return hidden.astype(jnp.int32), jr.categorical(emit_key, emission[hidden]).astype(jnp.int32)
+def _choose(random: np.random.Generator, probs: np.ndarray) -> np.ndarray:
+    """One index for each row of probabilities, by inverting its distribution function."""
+    bounds = np.cumsum(probs, axis=1)
+    return (random.random((len(probs), 1)) * bounds[:, -1:] >= bounds[:, :-1]).sum(axis=1).astype(np.int32)
