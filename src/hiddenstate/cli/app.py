@@ -1,0 +1,53 @@
+"""The commands, put together."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from hiddenstate import __version__
+from hiddenstate.cli.compare import compare
+from hiddenstate.cli.datasets import datasets
+from hiddenstate.cli.errors import Commands
+from hiddenstate.cli.fit import fit
+from hiddenstate.cli.forecast import forecast
+from hiddenstate.cli.sample import sample
+from hiddenstate.cli.score import score
+from hiddenstate.cli.stream import stream
+
+app = typer.Typer(
+    cls=Commands,
+    name="hiddenstate",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"hiddenstate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Probabilistic models of sequences: compare them, fit one, score, forecast, sample and stream.
+
+    [bold]hiddenstate compare data.csv[/bold] says which model predicts your sequences best.
+    """
+
+
+for command in (compare, fit, score, forecast, sample, stream, datasets):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line."""
+    sys.exit(app())

@@ -1,0 +1,21 @@
+"""Where words go: results to standard output, notes about the work to standard error."""
+
+import typer
+from rich.console import Console
+
+notes = Console(highlight=False, markup=False, emoji=False, stderr=True)
+
+
+def say(text: str) -> None:
+    """A line of a result."""
+    typer.echo(text)
+
+
+def note(text: str) -> None:
+    """A line about the work, out of the way of results that are piped on."""
+    notes.print(text, soft_wrap=True, style="dim")
+
+
+def plural(count: int, word: str) -> str:
+    """1 step, 2 steps, 3,000 steps."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

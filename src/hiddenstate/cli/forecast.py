@@ -1,0 +1,63 @@
+"""`hiddenstate forecast`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hiddenstate.cli.console import note, plural, say
+from hiddenstate.cli.options import Data, ModelFile, Seed, expanded
+from hiddenstate.cli.reading import Rereading, load_model
+
+SHOWN = 12
+"""So many rows of the table are printed."""
+
+
+@expanded(Rereading, "reading")
+def forecast(
+    model: ModelFile,
+    data: Data,
+    reading: Rereading,
+    horizon: Annotated[int, typer.Option(min=1, help="Steps ahead.")] = 20,
+    samples: Annotated[int, typer.Option(min=1, help="Sampled futures of each sequence.")] = 1000,
+    future: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A table of the inputs at the steps to come, for a model that takes inputs."
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="PATH", help="Where to write the forecasts (.csv, .json, .parquet).")
+    ] = Path("forecast.csv"),
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Where to draw them (.png, .pdf, .svg); without it not at all."),
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Forecast what comes after each sequence, with quantiles at every step ahead.
+
+    Symbols get the probability of each in place of quantiles.
+
+    [bold]Example:[/bold] hiddenstate forecast sunspots.safetensors sunspots --horizon 22 --plot forecast.png
+    """
+    import jax.random as jr
+
+    import hiddenstate as hs
+    from hiddenstate.cli.future import read_future
+    from hiddenstate.report.forecasts import forecast_table, plot_forecast
+    from hiddenstate.report.tables import print_table, write_table
+
+    network = load_model(model)
+    sequences = reading.read(data, network)
+    inputs = read_future(future, network, sequences.names)
+    note(f"{plural(samples, 'sampled future')} of {plural(horizon, 'step')}; seed {seed}")
+    found = hs.forecast(network, sequences, horizon, key=jr.key(seed), n=samples, inputs=inputs)
+    table = forecast_table(found, sequences)
+    write_table(table, out)
+    if plot is not None:
+        plot_forecast(found, sequences, plot)
+    print_table(table.head(SHOWN), cut=table.height - SHOWN)
+    say(
+        f"forecasts of {plural(len(sequences), 'sequence')} in {out}" + (f", drawn in {plot}" if plot else "")
+    )

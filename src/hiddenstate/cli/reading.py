@@ -1,0 +1,211 @@
+"""From the words of a command line to sequences and models, and what was read in words."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from hiddenstate.cli.console import note, plural
+
+if TYPE_CHECKING:
+    from hiddenstate.core import Column, SequenceModel, Sequences
+
+_PANEL = "How the data are read"
+_SHOWN = 6
+
+SequenceColumn = Annotated[
+    str | None,
+    typer.Option("--sequence", metavar="COL", rich_help_panel=_PANEL,
+                 help="The column that says which sequence a row belongs to; without it all rows are one."),
+]  # fmt: skip
+TimeColumn = Annotated[
+    str | None,
+    typer.Option("--time", metavar="COL", rich_help_panel=_PANEL,
+                 help="The column to sort a sequence's rows by; without it they stay in the file's order."),
+]  # fmt: skip
+Wide = Annotated[
+    bool, typer.Option("--wide", rich_help_panel=_PANEL, help="Every row is a sequence, every column a step.")
+]
+Lines = Annotated[
+    bool, typer.Option("--lines", rich_help_panel=_PANEL, help="Every line of a text is a sequence.")
+]
+NoHeader = Annotated[
+    bool, typer.Option("--no-header", rich_help_panel=_PANEL, help="A CSV file has no line of column names.")
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHAR", rich_help_panel=_PANEL, help="What stands between the fields of a CSV file."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How new data are read: one command-line option a field."""
+
+    sequence: SequenceColumn = None
+    time: TimeColumn = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", rich_help_panel=_PANEL, help="The columns to model; without it all others."
+        ),
+    ] = None
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", rich_help_panel=_PANEL, help="Columns that are known beforehand, not predicted."
+        ),
+    ] = None
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", rich_help_panel=_PANEL,
+                     help="What columns hold: real, count, bit, symbol; or by column: rain=real,sky=symbol."),
+    ] = None  # fmt: skip
+    text: Annotated[
+        Literal["characters", "tokens"] | None,
+        typer.Option(rich_help_panel=_PANEL, help="Read the file as text, cut into these."),
+    ] = None
+    lines: Lines = False
+    wide: Wide = False
+    no_header: NoHeader = False
+    separator: Separator = None
+
+    def read(self, data: str) -> "Sequences":
+        """The data, from a file or an embedded set, with a note of what they are."""
+        import hiddenstate as hs
+
+        embedded = _embedded(data, self)
+        sequences = embedded or hs.read(
+            data,
+            sequence=self.sequence,
+            time=self.time,
+            columns=listed(self.columns),
+            inputs=listed(self.inputs) or (),
+            kinds=_kinds(self.kind),
+            text=self.text,
+            lines=self.lines,
+            wide=self.wide,
+            header=not self.no_header,
+            separator=self.separator,
+        )
+        note(f"{data}: {described(sequences)}")
+        guessed = [c.name for c in sequences.schema.columns if c.kind != "real" and c.symbols is None]
+        if guessed and self.kind is None and embedded is None:
+            which = "them" if len(guessed) == len(sequences.schema.columns) else ", ".join(guessed)
+            note(
+                f"  (whole numbers may mean other things: --kind reads {which} as real, count, bit or symbol)"
+            )
+        return sequences
+
+
+@dataclass(frozen=True)
+class Rereading:
+    """How data are read for a fitted model, which knows its columns, kinds and vocabularies."""
+
+    sequence: SequenceColumn = None
+    time: TimeColumn = None
+    lines: Lines = False
+    wide: Wide = False
+    no_header: NoHeader = False
+    separator: Separator = None
+    skip_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unknown", rich_help_panel=_PANEL, help="Leave out symbols of a text that the model lacks."
+        ),
+    ] = False
+
+    def read(self, data: str, model: "SequenceModel") -> "Sequences":
+        """The data as the model reads them, with a note of what they are."""
+        import hiddenstate as hs
+
+        sequences = _embedded(data, self)
+        if sequences is not None:
+            _check_alike(data, sequences, model)
+        else:
+            sequences = hs.read(
+                data,
+                sequence=self.sequence,
+                time=self.time,
+                schema=model.schema,
+                lines=self.lines,
+                wide=self.wide,
+                header=not self.no_header,
+                separator=self.separator,
+                unknown="skip" if self.skip_unknown else "error",
+            )
+        note(f"{data}: {described(sequences)}")
+        return sequences
+
+
+def load_model(path: Path) -> "SequenceModel":
+    """The model in a file."""
+    import hiddenstate as hs
+
+    model = hs.load(path)
+    if not isinstance(model, hs.SequenceModel):
+        raise hs.FileError(f"{path} holds a {type(model).__name__}, which is no model of sequences.")
+    return model
+
+
+def listed(words: str | None) -> list[str] | None:
+    """The words between commas."""
+    return None if words is None else [word.strip() for word in words.split(",") if word.strip()]
+
+
+def described(data: "Sequences") -> str:
+    """Sequences in words: 42 sequences of 20 to 131 steps, 1 column: sky (3 symbols: dry, rain, sun)."""
+    low, high = int(data.lengths.min()), int(data.lengths.max())
+    steps = plural(low, "step") if low == high else f"{low:,} to {plural(high, 'step')}"
+    columns = data.schema.columns
+    shown = [_column(column) for column in columns[:_SHOWN]] + ["..."] * (len(columns) > _SHOWN)
+    inputs = f"; inputs {', '.join(data.schema.inputs)}" if data.inputs is not None else ""
+    missing = ""
+    if data.observed is not None:
+        missing = f"; {plural(int((~data.observed).sum()), 'value')} missing"
+    said = f"{plural(len(data), 'sequence')} of {steps}, {plural(len(columns), 'column')}"
+    return f"{said}: {', '.join(shown)}{inputs}{missing}"
+
+
+def _column(column: "Column") -> str:
+    if column.kind != "symbol":
+        return f"{column.name} ({column.kind})"
+    names = [repr(s) if s.isspace() else s for s in column.symbols or map(str, range(column.size))]
+    some = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return f"{column.name} ({plural(column.size, 'symbol')}: {some})"
+
+
+def _embedded(data: str, reading: Any) -> "Sequences | None":
+    """The embedded set of that name, unless there is such a file."""
+    import hiddenstate as hs
+
+    if Path(data).exists() or data not in hs.datasets.names():
+        if not Path(data).exists() and not Path(data).suffix:
+            known = ", ".join(hs.datasets.names())
+            raise hs.FileError(
+                f"there is no file {data}, nor an embedded set of that name; those are {known}."
+            )
+        return None
+    given = [f.name for f in fields(reading) if getattr(reading, f.name) not in (None, False)]
+    if given:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise hs.DataError(f"{data} is an embedded set, which is read in its own way; leave out {flags}.")
+    return hs.datasets.load(data)
+
+
+def _check_alike(name: str, data: "Sequences", model: "SequenceModel") -> None:
+    import hiddenstate as hs
+
+    if model.schema is not None and model.schema.columns != data.schema.columns:
+        theirs, ours = (", ".join(map(_column, s.columns)) for s in (data.schema, model.schema))
+        raise hs.DataError(f"{name} holds {theirs}, but the model was made for {ours}.")
+
+
+def _kinds(words: str | None) -> Any:
+    if words is None or "=" not in words:
+        return words
+    pairs = [pair.partition("=") for pair in listed(words) or ()]
+    return {name.strip(): kind.strip() for name, _, kind in pairs}

@@ -1,0 +1,58 @@
+"""`hiddenstate sample`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hiddenstate.cli.console import note, plural, say
+from hiddenstate.cli.options import ModelFile, Seed
+from hiddenstate.cli.reading import load_model
+
+
+def sample(
+    model: ModelFile,
+    length: Annotated[int, typer.Option(min=1, help="Steps of each sequence.")] = 100,
+    n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many sequences.")] = 1,
+    future: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A table of the inputs at every step, for a model that takes inputs."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Where to write them (.csv, .json, .parquet; .txt for text).",
+            show_default="the screen",
+        ),
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Draw new sequences from a model.
+
+    Models of text write text; all others a table with a row for each step.
+
+    [bold]Example:[/bold] hiddenstate sample alice.safetensors --length 300 --n 3
+    """  # fmt: skip
+    import jax.random as jr
+
+    import hiddenstate as hs
+    from hiddenstate.cli.future import read_future
+    from hiddenstate.data import to_text
+    from hiddenstate.report.tables import sequence_table, to_csv, write_table, write_text
+
+    network = load_model(model)
+    inputs = read_future(future, network)
+    note(f"{plural(n, 'sequence')} of {plural(length, 'step')}; seed {seed}")
+    drawn = hs.sample(network, length, key=jr.key(seed), n=n, inputs=inputs)
+    is_text = drawn.schema.text is not None
+    if out is None:
+        say("\n\n".join(to_text(drawn)) if is_text else to_csv(sequence_table(drawn)).rstrip("\n"))
+        return
+    if is_text and out.suffix == ".txt":
+        write_text("\n".join(to_text(drawn)) + "\n", out)
+    else:
+        write_table(sequence_table(drawn), out)
+    say(f"{plural(n, 'sequence')} in {out}")

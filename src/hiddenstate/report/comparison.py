@@ -1,0 +1,103 @@
+"""A comparison of models on the screen and in a folder."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from hiddenstate import __version__
+from hiddenstate._types import PRNGKeyArray
+from hiddenstate.core import FileError
+from hiddenstate.files import save
+from hiddenstate.learn.compare import Comparison, Row
+from hiddenstate.report.cumulative import plot_cumulative
+from hiddenstate.report.predictions import plot_predictions
+from hiddenstate.report.ranking import plot_ranking
+from hiddenstate.report.tables import to_csv, to_json, write_text
+from hiddenstate.report.training import plot_training
+
+
+def make_folder(folder: str | Path) -> None:
+    """Make the folder of a comparison before the work begins, so that a wrong path is known at once."""
+    try:
+        (Path(folder) / "models").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot make the folder {folder}: {error.strerror}.") from None
+
+
+def write_comparison(
+    comparison: Comparison, folder: str | Path, *, about: Mapping[str, Any], key: PRNGKeyArray
+) -> None:
+    """Write table.csv, table.json, about.json, models and plots; the key is for bands that are sampled.
+
+    `about` says what was compared, on which data and with which seed.
+    """
+    folder = Path(folder)
+    make_folder(folder)
+    frame = comparison.frame()
+    write_text(to_csv(frame), folder / "table.csv")
+    write_text(to_json(frame), folder / "table.json")
+    written = {**about, "split": comparison.split, "hiddenstate": __version__, "jax": jax.__version__}
+    write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", folder / "about.json")
+    for name, model in comparison.models.items():
+        save(model, folder / "models" / f"{name}.safetensors")
+    plot_ranking(comparison, folder / "ranking.png")
+    plot_training(comparison, folder / "training.png")
+    plot_predictions(comparison, folder / "predictions.png", key=key)
+    plot_cumulative(comparison, folder / "cumulative.png")
+
+
+def print_ranking(comparison: Comparison) -> None:
+    """Print the table, best first, baselines dimmed."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("model")
+    for name in ("nats per step", "behind the best", "parameters", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("note")
+    for row in comparison.rows:
+        table.add_row(*_cells(row, comparison.rows[0]), style="dim" if row.baseline else "")
+    Console(highlight=False, markup=False, emoji=False).print(table)
+
+
+def _cells(row: Row, best: Row) -> tuple[str, ...]:
+    behind = "" if row is best else f"{row.difference:.4f} ± {row.difference_error:.4f}"
+    notes = ["baseline"] if row.baseline else []
+    notes += [] if row.converged else ["not converged"]
+    return (
+        row.model,
+        f"{row.nats_per_step:.4f} ± {row.standard_error:.4f}",
+        behind,
+        f"{row.parameters:,}",
+        f"{row.seconds:.1f}",
+        ", ".join(notes),
+    )
+
+
+def meaning(comparison: Comparison) -> str:
+    """The table in words."""
+    best = comparison.rows[0]
+    said = "nats per step: lower is better; ± is one standard error, and differences are taken step by step."
+    if not np.isfinite(best.nats_per_step):
+        return f"{said} No model gave the held-out data a finite probability."
+    close = [r.model for r in comparison.rows[1:] if r.difference < 2 * r.difference_error]
+    said += f" {best.model} predicts best"
+    if close:
+        said += (
+            f", but {', '.join(close)} {'is' if len(close) == 1 else 'are'} within two standard errors of it"
+        )
+    said += "."
+    if best.baseline:
+        return (
+            f"{said} A baseline is not beaten: these models found nothing in the data that it does not know."
+        )
+    rival = next((r for r in comparison.rows if r.baseline), None)
+    if rival is None:
+        return said
+    times = f"{np.exp(rival.difference):.3g} times as probable"
+    return f"{said} Each held-out step is {times} under it as under {rival.model}, the best baseline."

@@ -1,0 +1,133 @@
+"""Tables: made of sequences and scores, printed, and written to files."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from hiddenstate.core import FileError, Schema, Sequences
+from hiddenstate.core.storage import write_bytes
+from hiddenstate.data import decode_symbols
+
+_FORMS = (".csv", ".json", ".parquet")
+
+
+def score_table(nats: np.ndarray, data: Sequences) -> pl.DataFrame:
+    """The score of every sequence, out of the nats of every step."""
+    starts = 0 if data.context is None else data.context
+    steps = data.lengths - starts
+    totals = nats.sum(axis=1)
+    return pl.DataFrame(
+        {
+            "sequence": list(data.names),
+            "steps": steps,
+            "nats_per_step": totals / steps,
+            "log_prob": -totals,
+        }
+    )
+
+
+def sequence_table(data: Sequences) -> pl.DataFrame:
+    """A row a step: the names of sequence and step, then the observation, with symbols by their names."""
+    schema = data.schema
+    sequence, time = _free(schema.sequence or "sequence", schema), _free(schema.time or "step", schema)
+    table: dict[str, Any] = {
+        sequence: [name for name, n in zip(data.names, data.lengths, strict=True) for _ in range(n)],
+        time: np.concatenate([np.arange(1, n + 1) for n in data.lengths]),
+    }
+    named = decode_symbols(data) if "symbol" in schema.kinds else None
+    for i, column in enumerate(schema.columns):
+        if named is not None:
+            cells = [step if schema.scalar else step[i] for row in named for step in row]
+        else:
+            cells = np.concatenate([row if schema.scalar else row[:, i] for row in data])
+        table[column.name] = cells
+    return pl.DataFrame(table, strict=False)
+
+
+def _free(name: str, schema: Schema) -> str:
+    while name in [column.name for column in schema.columns]:
+        name += "_"
+    return name
+
+
+# -- writing -------------------------------------------------------------------------------------------------
+
+
+def write_table(table: pl.DataFrame, path: str | Path) -> None:
+    """Write a table in the form that the path's ending says, whole or not at all."""
+    path = Path(path)
+    check_ending(path)
+    match path.suffix.lower():
+        case ".csv":
+            write_text(to_csv(table), path)
+        case ".json":
+            write_text(to_json(table), path)
+        case _:
+            import io
+
+            buffer = io.BytesIO()
+            table.write_parquet(buffer)
+            write_bytes(path, buffer.getvalue())
+
+
+def check_ending(path: Path) -> None:
+    """FileError if a table cannot be written in the form that the path's ending says."""
+    if path.suffix.lower() not in _FORMS:
+        raise FileError(f"cannot write {path}: a table is written as {', '.join(_FORMS)}.")
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Write text as UTF-8, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def to_csv(table: pl.DataFrame) -> str:
+    """The table as CSV."""
+    return table.write_csv()
+
+
+def to_json(table: pl.DataFrame) -> str:
+    """The table as a JSON list of rows; numbers that are not finite are null."""
+    import json
+
+    rows = [{name: _plain(value) for name, value in row.items()} for row in table.iter_rows(named=True)]
+    return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+# -- printing ------------------------------------------------------------------------------------------------
+
+
+def print_table(table: pl.DataFrame, cut: int = 0) -> None:
+    """Print a table for reading, columns that hold nothing left out; `cut` is how many rows are not shown."""
+    table = table[[s.name for s in table if s.null_count() < len(s)]]
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for series in table:
+        shown.add_column(series.name, justify="right" if series.dtype.is_numeric() else "left")
+    for row in table.iter_rows():
+        shown.add_row(*(_cell(value) for value in row))
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print(shown)
+    if cut > 0:
+        console.print(f"... and {cut:,} rows more", style="dim")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.5g}" if np.isfinite(value) else str(value)
+    return visible(value) if isinstance(value, str) else str(value)
+
+
+def visible(symbol: str) -> str:
+    """A symbol's name with white space made visible."""
+    return symbol.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥") if symbol.isspace() else symbol
