@@ -11,7 +11,7 @@ from hiddenstate.heads.head import Head, checked_size, shape_of
 
 @register("bernoulli-head")
 class Bernoulli(Head):
-    r"""Bits that are independent given the state: :math:`p(x_i = 1) = \sigma(W h + b)_i`; encoded as they are.
+    r"""Bits that are independent given the state: :math:`p(x_i = 1) = \sigma(W h + b)_i`; encoded as is.
 
     `bits` is the length of an observation, or None where an observation is a single bit.
     """
@@ -40,7 +40,7 @@ class Bernoulli(Head):
     def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
         """Independent bits with these logits."""
         logits = parameters.reshape(self.event_shape)
-        return dist.Bernoulli(logits=logits, validate_args=False).to_event(len(self.event_shape))
+        return dist.BernoulliLogits(logits, validate_args=False).to_event(len(self.event_shape))
 
     def encode(self, x: Num[Array, "*event"]) -> Float[Array, " encoded"]:
         """The bits as floats."""

@@ -11,7 +11,7 @@ from hiddenstate.heads.head import Head
 
 @register("categorical-head")
 class Categorical(Head):
-    r"""One of `symbols` symbols 0 .. symbols - 1: :math:`p(x) = \mathrm{softmax}(W h + b)_x`; encoded one-hot."""
+    r"""One of the symbols 0 .. symbols - 1: :math:`p(x) = \mathrm{softmax}(W h + b)_x`; encoded one-hot."""
 
     symbols: int = eqx.field(static=True)
 
@@ -38,7 +38,7 @@ class Categorical(Head):
 
     def distribution(self, parameters: Float[Array, " symbol"]) -> dist.Distribution:
         """The categorical distribution with these logits."""
-        return dist.Categorical(logits=parameters, validate_args=False)
+        return dist.CategoricalLogits(parameters, validate_args=False)
 
     def encode(self, x: Num[Array, ""]) -> Float[Array, " symbol"]:
         """One-hot."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-from hiddenstate._types import Array, Float, Num, PRNGKeyArray
+from hiddenstate._types import Array, Float, Num
 from hiddenstate.core import HiddenStateError, dtype_of, register
 from hiddenstate.heads.head import Head, family_of
 from hiddenstate.inference.batches import rebatch
@@ -18,7 +18,7 @@ from hiddenstate.inference.observations import describe
 
 
 class ColumnsConstraint(constraints.Constraint):
-    """Vectors each of whose columns has a support of its own; `description` says in words what is due in each."""
+    """Vectors whose columns have supports of their own; `description` says in words what is due in each."""
 
     event_dim = 1
 
@@ -53,9 +53,9 @@ class ColumnsConstraint(constraints.Constraint):
 class ColumnsDistribution(dist.Distribution):
     """Columns that are independent of each other given the state, side by side in one vector.
 
-    `columns` gives each column's own distribution by its name. Samples are floats, symbols and counts among them whole
-    numbers. The `mean` of a symbol column is its expected code, which says something only where codes have an order:
-    the probabilities of the symbols are those of ``columns[name]``.
+    `columns` gives each column's own distribution by its name. Samples are floats, symbols and counts among
+    them whole numbers. The `mean` of a symbol column is its expected code, which says something only where
+    codes have an order: the probabilities of the symbols are those of ``columns[name]``.
     """
 
     pytree_data_fields = ("_parts",)
@@ -84,7 +84,7 @@ class ColumnsDistribution(dist.Distribution):
         """What each column takes."""
         return ColumnsConstraint(self._names, tuple(part.support for part in self._parts), self._widths)
 
-    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
         """Records of shape (*sample_shape, *batch_shape, columns)."""
         keys = jr.split(key, len(self._parts))
         return self._join([part.sample(k, sample_shape) for part, k in zip(self._parts, keys, strict=True)])
@@ -142,16 +142,18 @@ class Columns(Head):
 
     >>> Columns({"weather": Categorical(32, 4, key=k1), "rain": Gaussian(32, None, key=k2)})  # doctest: +SKIP
 
-    An observation is one vector of floats, in the order of the heads: a head of single numbers owns one entry (symbols
-    and counts as whole numbers), a head of vectors a run of them. Columns are independent given the state; a `Mixture`
-    of this head lets them depend on each other. The linear map is made of the given heads' own.
+    An observation is one vector of floats, in the order of the heads: a head of single numbers owns one entry
+    (symbols and counts as whole numbers), a head of vectors a run of them. Columns are independent given the
+    state; a `Mixture` of this head lets them depend on each other. The linear map is made of the given heads'
+    own.
     """
 
     families: tuple[Head, ...]
     names: tuple[str, ...] = eqx.field(static=True)
 
     def __init__(self, heads: Mapping[str, Head] | Iterable[tuple[str, Head]]):
-        named = list(heads.items() if isinstance(heads, Mapping) else heads)
+        pairs: Any = heads.items() if isinstance(heads, Mapping) else heads
+        named: list[tuple[str, Head]] = list(pairs)
         if not named:
             raise HiddenStateError("heads is empty; a Columns head needs at least one column.")
         names = tuple(name for name, _ in named)
@@ -178,6 +180,11 @@ class Columns(Head):
     def parameter_count(self) -> int:
         """Those of all columns."""
         return sum(head.parameter_count for head in self.families)
+
+    @property
+    def driven(self) -> np.ndarray:
+        """What follows the state in each column."""
+        return np.concatenate([head.driven for head in self.families])
 
     @property
     def encoded_size(self) -> int:

@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 
 from hiddenstate._types import Array, Float, PRNGKeyArray
 from hiddenstate.core import HiddenStateError, register
+from hiddenstate.heads.head import Dispersion, checked_dispersion, locations_first
 from hiddenstate.heads.precision import OwnPrecision
 from hiddenstate.heads.units import Standardised, positive
 
@@ -26,12 +27,16 @@ class Gaussian(Standardised):
     r"""Real numbers: :math:`x \sim N(\ell + s\,\mu,\; s\,L L^\top s)` with :math:`\mu, L` from the state.
 
     `size` is the length of an observation, or None where it is a single number. :math:`\ell` = `location` and
-    :math:`s` = `scale` are the units of the data (say, its mean and standard deviation; 0 and 1 by default) and are not
-    learned. With ``covariance="diagonal"`` :math:`L` is diagonal, with ``"full"`` lower triangular; its diagonal is a
-    softplus shifted so that parameter 0 gives 1. Encoded as :math:`(x - \ell) / s`.
+    :math:`s` = `scale` are the units of the data (say, its mean and standard deviation; 0 and 1 by default)
+    and are not learned. With ``covariance="diagonal"`` :math:`L` is diagonal, with ``"full"`` lower
+    triangular; its diagonal is a softplus shifted so that parameter 0 gives 1. With ``dispersion="constant"``
+    :math:`L` is learned but does not follow the state, which keeps a network from being too sure of itself on data
+    unlike those it has learned from. Encoded as :math:`(x - \ell) /
+    s`.
     """
 
     covariance: Literal["diagonal", "full"] = eqx.field(static=True)
+    dispersion: Dispersion = eqx.field(static=True)
 
     def __init__(
         self,
@@ -41,6 +46,7 @@ class Gaussian(Standardised):
         location: Any = None,
         scale: Any = None,
         *,
+        dispersion: Dispersion = "state",
         key: PRNGKeyArray,
     ):
         if covariance not in ("diagonal", "full"):
@@ -51,6 +57,7 @@ class Gaussian(Standardised):
             )
         self._set_units(size, location, scale)
         self.covariance = covariance
+        self.dispersion = checked_dispersion(dispersion)
         self._initialise(hidden_size, key)
 
     @property
@@ -58,6 +65,11 @@ class Gaussian(Standardised):
         """The means, then the standard deviations or the rows of the triangle."""
         n = self.encoded_size
         return n + (n if self.covariance == "diagonal" else n * (n + 1) // 2)
+
+    @property
+    def driven(self) -> np.ndarray:
+        """The means, and with ``dispersion="state"`` the spreads too."""
+        return locations_first(self, self.dispersion)
 
     def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
         """The normal distribution with these standardised means and spreads, in the units of the data."""

@@ -1,46 +1,53 @@
 """What a head is: from the vector that a cell shows to a distribution over the next observation."""
 
 from abc import abstractmethod
+from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
 from hiddenstate.core import Frozen, HiddenStateError
 from hiddenstate.ops.initialisers import glorot
 
+Dispersion = Literal["state", "constant"]
+
 
 class Head(eqx.Module):
     """A linear map of the cell's output to the parameters of a distribution of one family.
 
-    A family says how many parameters it has, how unconstrained numbers become a distribution (`distribution`), and
-    what an observation of its kind looks like to a network (`encode`): heads and inputs belong together, because what
-    was predicted now is what is read next.
+    A family says how many parameters it has, how unconstrained numbers become a distribution
+    (`distribution`), and what an observation of its kind looks like to a network (`encode`): heads and inputs
+    belong together, because what was predicted now is what is read next.
 
-    Parameters are numbers of order one: zero means the distribution that the head was built around (even odds, the
-    given location and scale, the given rate). Log-probabilities and gradients stay finite for logits of any size, and
-    for the logarithms behind scales, rates and concentrations within ±25 in float32 and ±250 in float64. Nothing is
-    clipped: beyond that they overflow, and training says so.
+    Parameters are numbers of order one: zero means the distribution that the head was built around (even
+    odds, the given location and scale, the given rate). Log-probabilities and gradients stay finite for
+    logits of any size, and for the logarithms behind scales, rates and concentrations within ±25 in float32
+    and ±200 in float64. Nothing is clipped: beyond that they overflow, and training says so.
     """
 
-    weight: Float[Array, "parameter hidden"] | Frozen | None
+    weight: Float[Array, "driven hidden"] | Frozen | None
     bias: Float[Array, " parameter"] | None
     hidden_size: int = eqx.field(static=True)
 
     def _initialise(self, hidden_size: int, key: PRNGKeyArray) -> None:
         """Set the linear map; called at the end of a subclass's `__init__`."""
         self.hidden_size = hidden_size
-        self.weight = glorot(key, (self.parameter_count, hidden_size))
+        self.weight = glorot(key, (int(self.driven.sum()), hidden_size))
         self.bias = jnp.zeros(self.parameter_count)
 
     def __call__(self, h: Float[Array, " hidden"]) -> Distribution:
         """The distribution that the vector `h` stands for."""
         weight, bias = self.linear
-        return self.distribution(weight @ h + bias)
+        drive = weight @ h
+        if self.driven.all():
+            return self.distribution(bias + drive)
+        return self.distribution(bias.at[np.flatnonzero(self.driven)].add(drive))
 
     @property
-    def linear(self) -> tuple[Float[Array, "parameter hidden"], Float[Array, " parameter"]]:
+    def linear(self) -> tuple[Float[Array, "driven hidden"], Float[Array, " parameter"]]:
         """The weight and the bias."""
         if self.weight is None or self.bias is None:
             raise HiddenStateError(
@@ -57,6 +64,11 @@ class Head(eqx.Module):
     @abstractmethod
     def parameter_count(self) -> int:
         """How many numbers `distribution` takes."""
+
+    @property
+    def driven(self) -> np.ndarray:
+        """Which of the parameters follow the state; the others are a learned constant. All, by default."""
+        return np.ones(self.parameter_count, bool)
 
     @property
     @abstractmethod
@@ -84,6 +96,18 @@ def checked_size(size: int | None, name: str, owner: str) -> int | None:
             f"{name} is {size}; a {owner} head needs at least 1, or None for single numbers."
         )
     return size
+
+
+def checked_dispersion(dispersion: str) -> Dispersion:
+    """Whether the spread of a distribution follows the state or is one learned constant."""
+    if dispersion not in ("state", "constant"):
+        raise HiddenStateError(f"dispersion is {dispersion!r}; it must be 'state' or 'constant'.")
+    return dispersion
+
+
+def locations_first(head: Head, dispersion: Dispersion) -> np.ndarray:
+    """Which parameters follow the state where the first `encoded_size` are locations and the rest say the spread."""
+    return (np.arange(head.parameter_count) < head.encoded_size) | (dispersion == "state")
 
 
 def shape_of(size: int | None) -> tuple[int, ...]:

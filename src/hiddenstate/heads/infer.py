@@ -25,7 +25,7 @@ _DEFAULTS = {"symbol": "categorical", "bit": "bernoulli", "count": "negative-bin
 
 @dataclass(frozen=True)
 class _Observed:
-    """The columns of a data set and the values seen in each; `scalar` where an observation is a single number."""
+    """The columns of a data set and the values seen in each; `scalar` where an observation is one number."""
 
     columns: tuple[Column, ...]
     values: tuple[np.ndarray, ...]
@@ -55,11 +55,11 @@ def head_for(
 ) -> Head:
     """A head for the observations of `data`, over a hidden vector of `hidden_size`.
 
-    Symbols get a Categorical head, bits a Bernoulli, counts a NegativeBinomial, real numbers a Gaussian with a
-    diagonal covariance, and records of several kinds (or of several symbols) Columns with one such head each. Location
-    and scale, or rate and spread, are those of the observed values. `head` names another family: categorical,
-    bernoulli, gaussian (option `covariance`), gaussian-full, student-t, poisson, negative-binomial, columns; or
-    mixture- with any of these behind it (option `components`, 5 by default).
+    Symbols get a Categorical head, bits a Bernoulli, counts a NegativeBinomial, real numbers a Gaussian with
+    a diagonal covariance, and records of several kinds (or of several symbols) Columns with one such head
+    each. Location and scale, or rate and spread, are those of the observed values. `head` names another
+    family: categorical, bernoulli, gaussian (option `covariance`), gaussian-full, student-t, poisson,
+    negative-binomial, columns; or mixture- with any of these behind it (option `components`, 5 by default).
     """
     kind = data.schema.kind
     several_symbols = kind == "symbol" and not data.schema.scalar
@@ -113,7 +113,8 @@ def _rate(values: np.ndarray) -> float:
 def _categorical(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
     if not seen.scalar:
         raise DataError(
-            f"a categorical head takes single symbols, but observations have {len(seen.columns)} columns; use columns."
+            "a categorical head takes single symbols, but observations are vectors "
+            f"({len(seen.columns)} columns); a columns head takes these."
         )
     seen.refuse_unless(_is_count, "categorical", "symbols 0, 1, 2 and so on")
     highest = int(seen.values[0].max()) if seen.values[0].size else 0

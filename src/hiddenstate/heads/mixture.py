@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 import numpyro.distributions as dist
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
@@ -16,7 +17,7 @@ from hiddenstate.ops.initialisers import glorot
 
 
 class MixtureDistribution(dist.MixtureSameFamily):
-    """numpyro's mixture of one family, also for symbols and records, whose support is the same in every component."""
+    """numpyro's mixture of one family, also for symbols and records, which it refuses."""
 
     def __init__(self, mixing_distribution: Any, component_distribution: dist.Distribution):
         self._mixing_distribution = mixing_distribution
@@ -36,11 +37,11 @@ class MixtureDistribution(dist.MixtureSameFamily):
 
 @register("mixture-head")
 class Mixture(Head):
-    r"""A mixture of `components` distributions of one family: :math:`p(x) = \sum_c \pi_c\, p(x \mid \theta_c)`.
+    r"""`components` distributions of one family, mixed: :math:`p(x) = \sum_c \pi_c\, p(x \mid \theta_c)`.
 
-    The weights :math:`\pi` and all :math:`\theta_c` come from the same state by one linear map. The family, with its
-    units and its encoding, is that of `head`, whose own weights are not used; the components' biases start apart, at
-    random around the head's.
+    The weights :math:`\pi` and all :math:`\theta_c` come from the same state by one linear map. The family,
+    with its units and its encoding, is that of `head`, whose own weights are not used; the components' biases
+    start apart, at random around the head's.
 
     >>> Mixture(Gaussian(32, 2, key=k1), 5, key=k2)  # doctest: +SKIP
     """
@@ -56,7 +57,7 @@ class Mixture(Head):
         self.family = family_of(head)
         self.components = components
         self.hidden_size = head.hidden_size
-        self.weight = glorot(weight_key, (self.parameter_count, head.hidden_size)).astype(weight.dtype)
+        self.weight = glorot(weight_key, (int(self.driven.sum()), head.hidden_size)).astype(weight.dtype)
         apart = bias + 0.5 * jr.normal(bias_key, (components, *bias.shape), bias.dtype)
         self.bias = jnp.concatenate([jnp.zeros(components, bias.dtype), apart.ravel()])
 
@@ -71,6 +72,11 @@ class Mixture(Head):
         return self.components * (1 + self.family.parameter_count)
 
     @property
+    def driven(self) -> np.ndarray:
+        """The logits, and of each component what follows the state in the family."""
+        return np.concatenate([np.ones(self.components, bool), np.tile(self.family.driven, self.components)])
+
+    @property
     def encoded_size(self) -> int:
         """That of the family."""
         return self.family.encoded_size
@@ -78,7 +84,7 @@ class Mixture(Head):
     def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
         """The mixture with these logits and components."""
         n = self.components
-        mixing = dist.Categorical(logits=parameters[:n], validate_args=False)
+        mixing = dist.CategoricalLogits(parameters[:n], validate_args=False)
         each = jax.vmap(self.family.distribution)(parameters[n:].reshape(n, -1))
         return MixtureDistribution(mixing, rebatch(each, (n,)))
 

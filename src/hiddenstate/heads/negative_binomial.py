@@ -2,24 +2,27 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from hiddenstate._types import Array, Float, PRNGKeyArray
 from hiddenstate.core import dtype_of, register
+from hiddenstate.heads.head import Dispersion, checked_dispersion, locations_first
 from hiddenstate.heads.poisson import log_stirling_factor
 from hiddenstate.heads.stirling import stirling_remainder
 from hiddenstate.heads.units import Counted
 
 
 class NegativeBinomialDistribution(dist.Distribution):
-    r"""A Poisson distribution whose rate is gamma distributed, given by the logarithms of mean and concentration.
+    r"""A Poisson distribution of gamma distributed rate, given by the logarithms of mean and concentration.
 
-    The variance is :math:`\mu + \mu^2 / r`. It is numpyro's `NegativeBinomial2`, but in the precision of its parameters
-    and exact also where a large concentration :math:`r` makes it a Poisson distribution.
+    The variance is :math:`\mu + \mu^2 / r`. It is numpyro's `NegativeBinomial2`, but in the precision of its
+    parameters and exact also where a large concentration :math:`r` makes it a Poisson distribution.
     """
 
     arg_constraints = {"log_mean": constraints.real, "log_concentration": constraints.real}  # noqa: RUF012
@@ -36,7 +39,7 @@ class NegativeBinomialDistribution(dist.Distribution):
         """The shape of the gamma distribution of rates."""
         return jnp.exp(self.log_concentration)
 
-    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
         """Counts of shape (*sample_shape, *batch_shape)."""
         rate_key, count_key = jr.split(key)
         shape = sample_shape + self.batch_shape
@@ -48,7 +51,8 @@ class NegativeBinomialDistribution(dist.Distribution):
 
         With Stirling's remainder s, the log-gammas of k + r and r and the powers of r / (r + mean) come to
 
-            k log(mean / k) + (k + r) log((r + k) / (r + mean)) - 1/2 log(1 + k / r) + s(k + r) - s(r) - log(k! / k^k e^k)
+            k log(mean / k) + (k + r) log((r + k) / (r + mean))
+            - 1/2 log(1 + k / r) + s(k + r) - s(r) - (log k! - k log k + k)
 
         which tends to the Poisson log-probability, term by term, as r grows.
         """
@@ -58,8 +62,8 @@ class NegativeBinomialDistribution(dist.Distribution):
         n = jnp.where(positive, k, 1.0)
         d = self.log_mean - jnp.log(n)
         excess = jnp.where(positive, -n * jnp.expm1(d), -mean)
-        # log((r + k) / (r + mean)) from whichever side keeps the argument of log1p above 0; where k equals the mean,
-        # maximum shares its gradient between both sides, and their sum is right.
+        # log((r + k) / (r + mean)) from whichever side keeps the argument of log1p above 0; where k equals
+        # the mean, maximum shares its gradient between both sides, and their sum is right.
         ratio = jnp.log1p(jnp.maximum(excess, 0) / (r + mean)) - jnp.log1p(jnp.maximum(-excess, 0) / (r + k))
         spread = stirling_remainder(k + r) - stirling_remainder(r) - 0.5 * jnp.log1p(k / r)
         return (k + r) * ratio + spread + jnp.where(positive, n * d - log_stirling_factor(n), 0.0)
@@ -77,15 +81,26 @@ class NegativeBinomialDistribution(dist.Distribution):
 
 @register("negative-binomial-head")
 class NegativeBinomial(Counted):
-    r"""Overdispersed counts: independent negative binomials of mean :math:`r \exp(a)` and concentration :math:`\exp(c)`.
+    r"""Overdispersed counts: negative binomials of mean :math:`r \exp(a)` and concentration :math:`\exp(c)`.
 
-    Both :math:`a` and :math:`c` come from the state; the variance is mean + mean² / concentration. `size`, `rate`,
-    `spread` and the encoding are those of `Poisson`.
+    Both :math:`a` and :math:`c` come from the state; the variance is mean + mean² / concentration. `size`,
+    `rate`, `spread` and the encoding are those of `Poisson`. With ``dispersion="constant"`` only the means follow the
+    state.
     """
 
+    dispersion: Dispersion = eqx.field(static=True)
+
     def __init__(
-        self, hidden_size: int, size: int | None, rate: Any = None, spread: Any = None, *, key: PRNGKeyArray
+        self,
+        hidden_size: int,
+        size: int | None,
+        rate: Any = None,
+        spread: Any = None,
+        *,
+        dispersion: Dispersion = "state",
+        key: PRNGKeyArray,
     ):
+        self.dispersion = checked_dispersion(dispersion)
         self._set_units(size, rate, spread)
         self._initialise(hidden_size, key)
 
@@ -93,6 +108,11 @@ class NegativeBinomial(Counted):
     def parameter_count(self) -> int:
         """Means and concentrations."""
         return 2 * self.encoded_size
+
+    @property
+    def driven(self) -> np.ndarray:
+        """The locations, and with ``dispersion="state"`` the rest too."""
+        return locations_first(self, self.dispersion)
 
     def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
         """Independent negative binomial distributions."""

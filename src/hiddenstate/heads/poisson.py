@@ -16,8 +16,8 @@ from hiddenstate.heads.units import Counted
 class PoissonDistribution(dist.Distribution):
     """A Poisson distribution given by the logarithm of its rate, in that number's precision.
 
-    numpyro's computes in JAX's default float and loses rates that underflow; its log-probability is the difference of
-    numbers as large as the count times its logarithm.
+    numpyro's computes in JAX's default float and loses rates that underflow; its log-probability is the
+    difference of numbers as large as the count times its logarithm.
     """
 
     arg_constraints = {"log_rate": constraints.real}  # noqa: RUF012
@@ -32,7 +32,7 @@ class PoissonDistribution(dist.Distribution):
         """The rate."""
         return jnp.exp(self.log_rate)
 
-    def sample(self, key: PRNGKeyArray, sample_shape: tuple[int, ...] = ()) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
         """Counts of shape (*sample_shape, *batch_shape)."""
         return jr.poisson(key, self.rate, sample_shape + self.batch_shape)
 
@@ -41,7 +41,7 @@ class PoissonDistribution(dist.Distribution):
         k = jnp.asarray(value, self.log_rate.dtype)
         positive = k > 0
         n = jnp.where(positive, k, 1.0)
-        # k log rate - rate - log k!, with rate = k e^d: the large parts of k log k and log k! cancel on paper.
+        # k log rate - rate - log k! with rate = k e^d, so that k log k and log k! cancel on paper
         d = self.log_rate - jnp.log(n)
         return jnp.where(positive, n * (d - jnp.expm1(d)) - log_stirling_factor(n), -self.rate)
 
@@ -65,10 +65,10 @@ def log_stirling_factor(k: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 class Poisson(Counted):
     r"""Counts: independent Poisson distributions of rate :math:`r \exp(W h + b)`.
 
-    `size` is the length of an observation, or None where it is a single count. :math:`r` = `rate` is a fixed base (say,
-    the mean of the data; 1 by default). Encoded as :math:`(\log(1 + x) - \log(1 + r)) / s` with the fixed `spread`
-    :math:`s` (say, the standard deviation of :math:`\log(1 + x)`; 1 by default). In float32, counts above 2^24 are
-    rounded.
+    `size` is the length of an observation, or None where it is a single count. :math:`r` = `rate` is a fixed
+    base (say, the mean of the data; 1 by default). Encoded as :math:`(\log(1 + x) - \log(1 + r)) / s` with
+    the fixed `spread` :math:`s` (say, the standard deviation of :math:`\log(1 + x)`; 1 by default). In
+    float32, counts above 2^24 are rounded.
     """
 
     def __init__(

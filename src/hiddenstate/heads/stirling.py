@@ -1,7 +1,7 @@
 """What Stirling's formula leaves of the log-gamma function.
 
-Densities with gamma functions are differences of large log-gammas, and in float32 the difference is noise where a
-count, a concentration or a number of degrees of freedom is large. With the remainder
+Densities with gamma functions are differences of large log-gammas, and in float32 the difference is noise
+where a count, a concentration or a number of degrees of freedom is large. With the remainder
 
     s(x) = log Gamma(x) - (x - 1/2) log x + x - 1/2 log 2 pi
 

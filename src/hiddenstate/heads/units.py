@@ -69,8 +69,8 @@ class Standardised(Head):
 class Counted(Head):
     """Heads for counts, whose parameters multiply a fixed `rate`.
 
-    A cell reads a count as (log(1 + x) - log(1 + rate)) / spread, with a fixed `spread`: large counts stay small
-    numbers, and a count equal to the rate is 0.
+    A cell reads a count as (log(1 + x) - log(1 + rate)) / spread, with a fixed `spread`: large counts stay
+    small numbers, and a count equal to the rate is 0.
     """
 
     rate: Frozen

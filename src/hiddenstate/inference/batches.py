@@ -8,8 +8,8 @@ from numpyro.distributions.batch_util import promote_batch_shape
 def rebatch(distribution: Distribution, batch_shape: tuple[int, ...]) -> Distribution:
     """The same distribution with the batch shape that `vmap` gave its arrays but not its records.
 
-    A distribution made of others may have a method `rebatch(batch_shape)` of its own. A plain one is built again from
-    its parameters, so that what it derives from them is right as well.
+    A distribution made of others may have a method `rebatch(batch_shape)` of its own. A plain one is built
+    again from its parameters, so that what it derives from them is right as well.
     """
     own = getattr(distribution, "rebatch", None)
     if own is not None:
