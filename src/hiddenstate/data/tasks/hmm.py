@@ -1,7 +1,7 @@
 """Sequences from a random hidden Markov model, with the best prediction that is possible of them."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,19 +10,24 @@ from hiddenstate.core import Column, DataError, Schema, Sequences
 from hiddenstate.data.tasks.checks import check_sizes, generator
 
 
-class Optimal(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Optimal:
     """What the Bayes-optimal predictor says: the log-probability of each symbol, and the beliefs behind it.
 
-    `step_log_probs` (sequence, time) is zero where nothing is observed; `log_prob` sums it. `predictive`
-    (sequence, time, symbol) is p(x_t | x_<t), `predicted` (sequence, time, state) is p(z_t | x_<t) and
-    `filtered` p(z_t | x_<=t).
+    `step_log_probs` (sequence, time) is zero where nothing is observed; `log_prob` sums it. `predicted`
+    (sequence, time, state) is p(z_t | x_<t) and `filtered` p(z_t | x_<=t).
     """
 
     log_prob: np.ndarray
     step_log_probs: np.ndarray
-    predictive: np.ndarray
     predicted: np.ndarray
     filtered: np.ndarray
+    emission: np.ndarray
+
+    @property
+    def predictive(self) -> np.ndarray:
+        """The probability of every symbol at every step, p(x_t | x_<t): (sequence, time, symbol)."""
+        return self.predicted @ self.emission
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +64,7 @@ class HMMTask:
             filtered[:, t] = joint / evidence[:, t, None]
             belief = filtered[:, t] @ self.transition
         steps = np.where(observed, np.log(evidence), 0.0)
-        return Optimal(steps.sum(axis=1), steps, predicted @ self.emission, predicted, filtered)
+        return Optimal(steps.sum(axis=1), steps, predicted, filtered, self.emission)
 
     def optimal_log_prob(self, data: Any = None) -> np.ndarray:
         """The log-probability of each sequence under the true model, in nats."""
@@ -113,13 +118,15 @@ def hmm(
     initial = _dirichlet(random, (states,), concentration)
     transition = _dirichlet(random, (states, states), concentration)
     emission = _dirichlet(random, (states, symbols), concentration)
-    hidden = np.empty((sequences, length), np.int32)
-    hidden[:, 0] = _choose(random, np.broadcast_to(initial, (sequences, states)))
+    moves, draws = random.random((2, length, sequences))
+    hidden = np.zeros((length, sequences), np.int32)
+    hidden[0] = _Inverse(initial[None])(hidden[0], moves[0])
+    move = _Inverse(transition)
     for t in range(1, length):
-        hidden[:, t] = _choose(random, transition[hidden[:, t - 1]])
-    seen = np.stack([_choose(random, emission[hidden[:, t]]) for t in range(length)], axis=1)
+        hidden[t] = move(hidden[t - 1], moves[t])
+    seen = _Inverse(emission)(hidden, draws).T
     schema = Schema((Column("x", "symbol", symbols),), scalar=True)
-    return HMMTask(Sequences.padded(seen, schema=schema), hidden, initial, transition, emission)
+    return HMMTask(Sequences.padded(seen, schema=schema), hidden.T.copy(), initial, transition, emission)
 
 
 def _dirichlet(random: np.random.Generator, shape: tuple[int, ...], concentration: float) -> np.ndarray:
@@ -133,7 +140,14 @@ def _dirichlet(random: np.random.Generator, shape: tuple[int, ...], concentratio
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def _choose(random: np.random.Generator, probs: np.ndarray) -> np.ndarray:
-    """One index for each row of probabilities, by inverting its distribution function."""
-    bounds = np.cumsum(probs, axis=1)
-    return (random.random((len(probs), 1)) * bounds[:, -1:] >= bounds[:, :-1]).sum(axis=1).astype(np.int32)
+class _Inverse:
+    """The distribution functions of the rows of `probs`, inverted: from numbers between 0 and 1 to indices."""
+
+    def __init__(self, probs: np.ndarray):
+        count, self.size = probs.shape
+        # All rows in one rising list, row i between i and i + 1: one search serves them all.
+        self.rising = (np.cumsum(probs, axis=1) + np.arange(count)[:, None]).ravel()
+
+    def __call__(self, rows: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+        found = np.searchsorted(self.rising, rows + uniform, side="right")
+        return np.minimum(found - rows * self.size, self.size - 1).astype(np.int32)
