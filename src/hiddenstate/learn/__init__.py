@@ -1,7 +1,23 @@
 """Learning: `fit` runs a method on a model. Knows capabilities, never models by name."""
 
+from hiddenstate.learn.compare import Comparison, Contender, Row, compare, default_models
 from hiddenstate.learn.fit import fit
+from hiddenstate.learn.lbfgs import LBFGS
 from hiddenstate.learn.method import Fit, Method
+from hiddenstate.learn.scores import Score, score
 from hiddenstate.learn.sgd import SGD
 
-__all__ = ["SGD", "Fit", "Method", "fit"]
+__all__ = [
+    "LBFGS",
+    "SGD",
+    "Comparison",
+    "Contender",
+    "Fit",
+    "Method",
+    "Row",
+    "Score",
+    "compare",
+    "default_models",
+    "fit",
+    "score",
+]

@@ -16,7 +16,6 @@ from hiddenstate import __version__
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import FileError, Sequences
 from hiddenstate.core.storage import read_tensors, remove_leftovers, write_tensors
-from hiddenstate.inference import fingerprint
 from hiddenstate.learn.history import History
 from hiddenstate.learn.minibatches import Place
 from hiddenstate.learn.standing import Standing, Verdict
@@ -106,20 +105,30 @@ def identity_of(
 
 
 def digest_of(leaves: list[Any]) -> str:
-    """A digest of arrays, equal in any process."""
-    return "sha256:" + fingerprint([_plain(leaf) for leaf in leaves])
+    """A digest of arrays and plain values, equal in any process."""
+    digest = hashlib.sha256()
+    for leaf in leaves:
+        if isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+            array = _plain(leaf)
+            digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+        else:
+            digest.update(_without_addresses(repr(leaf)).encode())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def _model_digest(model: Any) -> str:
-    """Of arrays and structure; the addresses of functions differ between processes and are left out."""
-    structure = re.sub(r" at 0x[0-9a-f]+", "", str(jax.tree.structure(model)))
-    return digest_of(jax.tree.leaves(model)) + hashlib.sha256(structure.encode()).hexdigest()
+    leaves, structure = jax.tree.flatten(model)
+    return digest_of([*leaves, str(structure)])
+
+
+def _without_addresses(text: str) -> str:
+    """The same text for the same function in any process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def _data_digest(data: Sequences) -> str:
-    return digest_of(
-        [jnp.asarray(0) if a is None else a for a in (data.values, data.lengths, data.inputs, data.observed)]
-    )
+    parts = data.values, data.lengths, data.inputs, data.observed, data.context
+    return digest_of(list(parts))
 
 
 def _difference(name: str, then: str | None, now: str) -> str:

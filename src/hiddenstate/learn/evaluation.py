@@ -20,4 +20,4 @@ def nats_per_step(
         for part in chunks(even(model, batch, data, size), max(1, STEPS_AT_ONCE // len(batch))):
             total, carried = learner.total(learned, part, carried)
             totals.append(float(total))
-    return -math.fsum(totals) / data.steps if all(map(math.isfinite, totals)) else -sum(totals)
+    return -math.fsum(totals) / data.scored_steps if all(map(math.isfinite, totals)) else -sum(totals)

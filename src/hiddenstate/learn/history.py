@@ -1,5 +1,6 @@
 """What happened at every update, kept while it happens."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -32,8 +33,8 @@ class History:
 
     @property
     def last_loss(self) -> float:
-        """The loss at the last update."""
-        return self._rows[-1][2]
+        """The loss at the last update; not a number before the first."""
+        return self._rows[-1][2] if self._rows else math.nan
 
     def frame(self) -> pl.DataFrame:
         """One row per update, with `validation` null where it was not evaluated."""

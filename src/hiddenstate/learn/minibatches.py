@@ -30,7 +30,7 @@ class Minibatch(NamedTuple):
     place: Place
     arrays: Arrays
     steps: int
-    """How many real steps are in it."""
+    """How many steps in it count."""
     ends_epoch: bool
 
 
@@ -65,7 +65,7 @@ class Minibatches:
             for (chunk, part), last_chunk in marking_last(enumerate(chunks(arrays, self.truncate))):
                 place = Place(epoch, number, chunk)
                 if place > done:
-                    yield Minibatch(place, part, real_steps(part), last_batch and last_chunk)
+                    yield Minibatch(place, part, scored(part), last_batch and last_chunk)
 
     @property
     def per_epoch(self) -> int:
@@ -96,17 +96,17 @@ def chunks(arrays: Arrays, steps: int | None) -> Iterator[Arrays]:
     for start in range(0, longest, steps):
         yield Arrays(
             _slice(arrays.values, start, steps),
-            None if lengths is None else np.clip(lengths - start, 0, steps).astype(np.int32),
+            _within(lengths, start, steps),
             _slice(arrays.inputs, start, steps),
             _slice(arrays.observed, start, steps, True),
+            _within(arrays.context, start, steps),
         )
 
 
-def real_steps(arrays: Arrays) -> int:
-    """How many steps of the arrays are no padding."""
-    if arrays.lengths is None:
-        return arrays.values.shape[0] * arrays.values.shape[1]
-    return int(arrays.lengths.sum())
+def scored(arrays: Arrays) -> int:
+    """How many steps of the arrays count: all but padding and context."""
+    ends = np.full(len(arrays.values), arrays.values.shape[1]) if arrays.lengths is None else arrays.lengths
+    return int(ends.sum() if arrays.context is None else np.maximum(ends - arrays.context, 0).sum())
 
 
 def marking_last(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
@@ -120,6 +120,10 @@ def marking_last(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
         yield current, False
         current = following
     yield current, True
+
+
+def _within(edges: np.ndarray | None, start: int, steps: int) -> np.ndarray | None:
+    return None if edges is None else np.clip(edges - start, 0, steps).astype(np.int32)
 
 
 def _slice(array: np.ndarray | None, start: int, steps: int, fill: Any = 0) -> np.ndarray | None:

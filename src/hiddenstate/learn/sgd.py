@@ -19,6 +19,7 @@ from hiddenstate.learn.updates import Learner
 from hiddenstate.strategies import Auto, Strategy
 
 _EPOCHS = 100
+_STEPS = 1000
 _RATE = 1e-2
 
 
@@ -26,10 +27,11 @@ _RATE = 1e-2
 class SGD(Method):
     r"""Gradient steps on minibatches; the loss is :math:`-\log p` per time step, in nats.
 
-    **Budget.** At most `epochs` passes over the data or `steps` updates, whichever comes first (100 epochs if neither
-    is given). It stops sooner when `patience` evaluations in a row have not improved by more than `tolerance` nats per
-    step: on the validation data, or without them on the mean training loss since the evaluation before. It evaluates
-    every `evaluate_every` epochs, or every `evaluate_steps` updates where that is given.
+    **Budget.** At most `epochs` passes over the data or `steps` updates, whichever comes first. If neither is given it
+    is 100 epochs, or on small data as many as make 1000 updates. It stops sooner when `patience` evaluations in a row
+    have not improved by more than `tolerance` nats per step: on the validation data, or without them on the mean
+    training loss since the evaluation before. It evaluates every `evaluate_every` epochs or every `evaluate_steps`
+    updates; if neither is given, at the end of an epoch once there have been 10 updates since the last time.
 
     **Update.** Minibatches of `batch_size` sequences, sorted into `buckets` by length. `optimiser` is any optax
     transformation; without one it is Adam with `learning_rate`, a number or an optax schedule. Gradients are scaled
@@ -51,15 +53,15 @@ class SGD(Method):
     buckets: int = 4
     patience: int | None = 10
     tolerance: float = 1e-4
-    evaluate_every: int = 1
+    evaluate_every: int | None = None
     evaluate_steps: int | None = None
     strategy: Strategy = Auto()
     checkpoint_every: float = 30.0
 
     def __post_init__(self):
-        for name in ("batch_size", "buckets", "evaluate_every"):
+        for name in ("batch_size", "buckets"):
             _check_count(name, getattr(self, name))
-        for name in ("epochs", "steps", "truncate", "patience", "evaluate_steps"):
+        for name in ("epochs", "steps", "truncate", "patience", "evaluate_every", "evaluate_steps"):
             if getattr(self, name) is not None:
                 _check_count(name, getattr(self, name), " or None")
         if not callable(self.learning_rate):
@@ -100,17 +102,15 @@ class SGD(Method):
                 f"{name_of(model)} has no floating-point arrays that are not frozen: nothing to learn."
             )
         identity = identity_of(model, data, validation, key, self._settings(learner)) if checkpoint else {}
-        epochs = _EPOCHS if self.epochs is None and self.steps is None else self.epochs
-        training = Training(
-            model,
-            learner,
-            Minibatches(model, data, self.batch_size, self.buckets, self.truncate, key),
-            validation,
-            Limits(
-                epochs, self.steps, self.patience, self.tolerance, self.evaluate_every, self.evaluate_steps
-            ),
-            Checkpoint(checkpoint, identity, self.checkpoint_every),
+        minibatches = Minibatches(model, data, self.batch_size, self.buckets, self.truncate, key)
+        epochs = self.epochs
+        if epochs is None and self.steps is None:
+            epochs = max(_EPOCHS, math.ceil(_STEPS / minibatches.per_epoch))
+        limits = Limits(
+            epochs, self.steps, self.patience, self.tolerance, self.evaluate_every, self.evaluate_steps
         )
+        kept = Checkpoint(checkpoint, identity, self.checkpoint_every)
+        training = Training(model, learner, minibatches, validation, limits, kept)
         with Bar(progress) as bar:
             return training.run(bar)
 

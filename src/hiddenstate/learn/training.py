@@ -15,6 +15,9 @@ from hiddenstate.learn.progress import Bar
 from hiddenstate.learn.standing import Standing, Verdict
 from hiddenstate.learn.updates import FAULTS, Learner
 
+FEW_UPDATES = 10
+"""Unless told otherwise, fewer updates than this are too few to judge by."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -24,7 +27,7 @@ class Limits:
     steps: int | None
     patience: int | None
     tolerance: float
-    evaluate_every: int
+    evaluate_every: int | None
     evaluate_steps: int | None
 
 
@@ -70,29 +73,36 @@ class Training:
         )
 
     def _go_on(self, standing: Standing, history: History, bar: Bar) -> Standing:
+        """Update by update to a verdict; each new standing is complete, so that any of them can be taken up again."""
         per_epoch = self.minibatches.per_epoch
         try:
             for minibatch in self.minibatches.after(standing.done, self.limits.epochs):
-                standing = self._update(standing, minibatch, history)
-                if standing.verdict is None and self._is_due(standing, minibatch):
-                    standing = self._evaluate(standing, history)
+                standing = self._next(standing, minibatch, history)
                 if standing.verdict is not None or standing.step == self.limits.steps:
                     break
                 self.checkpoint.save_if_due(standing, history)
                 best = standing.stopping.best
                 shown = None if self.validation is None or not math.isfinite(best) else best
                 bar.show(self._fraction(standing, per_epoch), standing.step, history.last_loss, shown)
+            return standing if standing.verdict is not None else self._out_of_budget(standing, history)
         except KeyboardInterrupt:
             self.checkpoint.save(standing, history)
             raise
-        if standing.verdict is None and standing.stopping.evaluated < standing.step:
-            standing = self._evaluate(standing, history)
-        return standing if standing.verdict is not None else self._out_of_budget(standing)
+
+    def _next(self, standing: Standing, minibatch: Minibatch, history: History) -> Standing:
+        after = self._update(standing, minibatch, history)
+        due = after.verdict is None and self._is_due(after, minibatch)
+        return self._evaluate(after, history) if due else after
 
     # -- one update --------------------------------------------------------------------------------------------
 
     def _update(self, standing: Standing, minibatch: Minibatch, history: History) -> Standing:
         carried = standing.carried if minibatch.place.chunk else None
+        if (
+            minibatch.steps == 0
+        ):  # nothing but context: the state moves on, and there is nothing to learn from
+            _, carried = self.learner.total(standing.learned, minibatch.arrays, carried)
+            return replace(standing, carried=carried, done=minibatch.place)
         outcome = self.learner.update(standing.learned, standing.optimiser, minibatch.arrays, carried)
         loss, norm, fault = np.asarray(outcome.measured, np.float64).tolist()
         step = standing.step + 1
@@ -125,9 +135,14 @@ class Training:
     # -- evaluation --------------------------------------------------------------------------------------------
 
     def _is_due(self, standing: Standing, minibatch: Minibatch) -> bool:
+        since = standing.step - standing.stopping.evaluated
+        if since == 0:
+            return False
         if self.limits.evaluate_steps is not None:
             return standing.step % self.limits.evaluate_steps == 0
-        return minibatch.ends_epoch and (minibatch.place.epoch + 1) % self.limits.evaluate_every == 0
+        if self.limits.evaluate_every is not None:
+            return minibatch.ends_epoch and (minibatch.place.epoch + 1) % self.limits.evaluate_every == 0
+        return minibatch.ends_epoch and since >= FEW_UPDATES
 
     def _validate(self, standing: Standing) -> float:
         assert self.validation is not None
@@ -172,12 +187,14 @@ class Training:
         parts += [standing.step / self.limits.steps] if self.limits.steps else []
         return max(parts)
 
-    def _out_of_budget(self, standing: Standing) -> Standing:
+    def _out_of_budget(self, standing: Standing, history: History) -> Standing:
+        if standing.stopping.evaluated < standing.step:
+            standing = self._evaluate(standing, history)
+        if standing.verdict is not None:
+            return standing
         stopping = standing.stopping
-        if standing.step == self.limits.steps:
-            ran = f"ran all {standing.step} steps"
-        else:
-            ran = f"ran all {self.limits.epochs} epochs"
+        ran = "steps" if standing.step == self.limits.steps else "epochs"
+        number = self.limits.steps if ran == "steps" else self.limits.epochs
         if stopping.waited == 0 and stopping.improved:
             said = f"{self._watched} was still improving"
         elif stopping.improved:
@@ -187,7 +204,7 @@ class Training:
         elif self.validation is not None:
             said = "the validation was never better than that of the model it started from"
         else:
-            said = "too short to say whether the training loss was still improving"
+            said = "the training loss was not seen to improve"
         newest = self.validation is None and stopping.best_step == standing.step
         best = standing.learned if newest else standing.best
-        return replace(standing, best=best, verdict=Verdict(False, f"{ran}; {said}."))
+        return replace(standing, best=best, verdict=Verdict(False, f"ran all {number} {ran}; {said}."))

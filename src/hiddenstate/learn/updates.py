@@ -26,10 +26,10 @@ class Outcome(NamedTuple):
 
     learned: Leaves
     optimiser: Leaves
-    carried: Leaves
-    """The states of the sequences after the last step."""
     measured: Float[Array, "3"]
     """The loss in nats per step, the norm of the gradient before clipping, and the code of a fault."""
+    carried: Leaves
+    """The states of the sequences after the last step."""
 
 
 class Learner:
@@ -49,7 +49,8 @@ class Learner:
         self.state, self._state_tree = _strong_leaves(model.initial())
         self._optimiser, self._strategy, self._clip = optimiser, strategy, clip
         self._rest_arrays, static = eqx.partition(self._rest, eqx.is_array)
-        self._update = jax.jit(lambda *given: self._one(static, *given))
+        self._gradient = jax.jit(lambda *given: self._differentiate(static, *given))
+        self._apply = jax.jit(self._move)
         self._total = jax.jit(lambda *given: self._sum(static, *given))
 
     def model(self, learned: Leaves) -> Any:
@@ -57,8 +58,12 @@ class Learner:
         return eqx.combine(jax.tree.unflatten(self._tree, learned), self._rest)
 
     def update(self, learned: Leaves, optimiser: Leaves, arrays: Arrays, carried: Leaves | None) -> Outcome:
-        """Learned arrays and optimiser state after one minibatch, from carried states or the initial one."""
-        return self._update(self._rest_arrays, learned, optimiser, arrays, carried)
+        """Learned arrays and optimiser state after one minibatch, from carried states or the initial one.
+
+        The gradient is compiled for every shape of minibatches, the rest only once.
+        """
+        loss, gradient, final = self._gradient(self._rest_arrays, learned, arrays, carried)
+        return Outcome(*self._apply(learned, optimiser, loss, gradient), final)
 
     def probe(self) -> Leaves:
         """What the optimiser makes of two made-up gradients: the same for the same optimiser, in any process."""
@@ -91,40 +96,47 @@ class Learner:
         log_probs, final = masked_log_probs(model, arrays, self._strategy, state)
         return log_probs, [_strong(leaf) for leaf in jax.tree.leaves(final)]
 
-    def _one(self, static, rest_arrays, learned, optimiser_state, arrays, carried) -> Outcome:
+    def _differentiate(self, static, rest_arrays, learned, arrays, carried):
         def loss_of(learned):
             total, final = self._sum(static, rest_arrays, learned, arrays, carried)
-            steps = (
-                arrays.values.shape[0] * arrays.values.shape[1]
-                if arrays.lengths is None
-                else arrays.lengths.sum()
-            )
-            return -total / jnp.asarray(steps, total.dtype), final
+            return -total / scored_steps(arrays).astype(total.dtype), final
 
         (loss, final), gradient = jax.value_and_grad(loss_of, has_aux=True)(learned)
-        gradient = [g.conj() for g in gradient]  # the direction of steepest ascent, where numbers are complex
+        return (
+            loss,
+            [g.conj() for g in gradient],
+            final,
+        )  # conj: the direction of ascent, where numbers are complex
+
+    def _move(self, learned, optimiser_state, loss, gradient):
         norm = global_norm(gradient)
         if self._clip is not None:
-            scale = jnp.where(norm > self._clip, self._clip / norm, 1.0)
-            gradient = [g * scale.astype(norm.dtype) for g in gradient]
+            scale = jnp.where(norm > self._clip, self._clip / norm, 1.0).astype(norm.dtype)
+            gradient = [g * scale.astype(jnp.finfo(g.dtype).dtype) for g in gradient]
         updates, new_state = self._optimiser.update(
             jax.tree.unflatten(self._tree, gradient),
             jax.tree.unflatten(self._optimiser_tree, optimiser_state),
             jax.tree.unflatten(self._tree, learned),
         )
         new = [p + jnp.asarray(u, p.dtype) for p, u in zip(learned, jax.tree.leaves(updates), strict=True)]
+        new_leaves = [
+            _strong(a, b.dtype) for a, b in zip(jax.tree.leaves(new_state), optimiser_state, strict=True)
+        ]
         finite = jnp.stack([jnp.isfinite(loss), jnp.isfinite(norm), _all_finite(new)])
         good = finite.all()
         fault = jnp.where(good, 0, 1 + jnp.argmin(finite))
-        return Outcome(
+        return (
             [jnp.where(good, a, b) for a, b in zip(new, learned, strict=True)],
-            [
-                jnp.where(good, _strong(a, b.dtype), b)
-                for a, b in zip(jax.tree.leaves(new_state), optimiser_state, strict=True)
-            ],
-            final,
+            [jnp.where(good, a, b) for a, b in zip(new_leaves, optimiser_state, strict=True)],
             jnp.stack([loss, norm.astype(loss.dtype), fault.astype(loss.dtype)]),
         )
+
+
+def scored_steps(arrays: Arrays) -> Array:
+    """How many steps of the arrays count: all but padding and context."""
+    count, time = arrays.values.shape[:2]
+    ends = jnp.full(count, time) if arrays.lengths is None else jnp.asarray(arrays.lengths)
+    return ends.sum() if arrays.context is None else jnp.maximum(ends - arrays.context, 0).sum()
 
 
 def global_norm(leaves: Leaves) -> Float[Array, ""]:

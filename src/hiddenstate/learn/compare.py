@@ -1,0 +1,214 @@
+"""Which model predicts best? Several are fitted to a part of the data and scored on the rest."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+import polars as pl
+
+from hiddenstate._types import PRNGKeyArray
+from hiddenstate.catalogue import build
+from hiddenstate.core import DataError, SequenceModel, Sequences, parameter_count, recipe_named
+from hiddenstate.learn.fit import fit
+from hiddenstate.learn.lbfgs import LBFGS
+from hiddenstate.learn.method import Fit, Method
+from hiddenstate.learn.scores import score_of, step_nats
+from hiddenstate.learn.sgd import SGD
+
+WHOLE = 10
+"""From so many sequences on whole ones are held out; fewer are cut in time."""
+
+PIECE = 256
+"""Longer sequences are learned from in pieces of so many steps (and scored whole)."""
+
+SPLIT = (0.7, 0.15)
+"""The parts for learning and for early stopping; the rest is held out."""
+
+UPDATES = 1500
+"""The most updates that a model gets where no number of epochs is given."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """How a model takes part in a comparison: by which method it learns, and for which kinds of data it is a default."""
+
+    method: Method | None = None
+    """None: stochastic gradient steps, with a budget that fits the data."""
+    baseline: bool = False
+    kinds: tuple[str, ...] = ("real", "count", "bit", "symbol", "mixed")
+    default: bool = True
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Options of the recipe that are not its defaults."""
+    sized: bool = True
+    """Whether the recipe takes `hidden`."""
+
+
+_BASELINE = Contender(method=LBFGS(), baseline=True, sized=False)
+
+CONTENDERS: dict[str, Contender] = {
+    "unigram": _BASELINE,
+    "last": replace(_BASELINE, kinds=("real", "count", "bit", "symbol")),
+    "bigram": replace(_BASELINE, kinds=("symbol",)),
+    "ar1": replace(_BASELINE, kinds=("real", "count", "bit", "mixed")),
+    "vanilla": Contender(),
+    "leaky": Contender(),
+    "gru": Contender(),
+    "lstm": Contender(),
+    "mingru": Contender(),
+    "minlstm": Contender(),
+    "linear": Contender(),
+}
+"""Who takes part. A model that joins the library joins the comparison by one entry here; others run if they are named."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model in the table. `difference` is to the best, paired step by step."""
+
+    model: str
+    nats_per_step: float
+    standard_error: float
+    difference: float
+    difference_error: float
+    parameters: int
+    seconds: float
+    converged: bool
+    reason: str
+    baseline: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found: a table, best first, and everything behind it."""
+
+    rows: tuple[Row, ...]
+    models: dict[str, SequenceModel]
+    histories: dict[str, pl.DataFrame]
+    train: Sequences
+    test: Sequences
+    step_nats: dict[str, np.ndarray]
+    split: str
+
+    def frame(self) -> pl.DataFrame:
+        """The table as a polars frame."""
+        return pl.DataFrame([asdict(row) for row in self.rows])
+
+
+@dataclass(frozen=True)
+class _Parts:
+    train: Sequences
+    validation: Sequences
+    test: Sequences
+    said: str
+
+
+def default_models(data: Sequences) -> tuple[str, ...]:
+    """The models that a comparison on these data runs if none are named."""
+    return tuple(n for n, c in CONTENDERS.items() if c.default and data.schema.kind in c.kinds)
+
+
+def compare(
+    data: Any,
+    models: Sequence[str] | None = None,
+    *,
+    key: PRNGKeyArray,
+    hidden: int = 32,
+    epochs: int | None = None,
+    progress: bool = True,
+    announce: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Fit several models, by their registered names, to a part of the data and rank them by how they predict the rest.
+
+    70% of the data are learned from, 15% decide when to stop, 15% are held out and scored in nats per step: whole
+    sequences where there are ten or more, otherwise the last part of each, scored given its past. `announce` is called
+    with the name of each model before it is fitted.
+    """
+    data = Sequences.of(data)
+    names = default_models(data) if models is None else tuple(dict.fromkeys(models))
+    for name in names:
+        recipe_named(name)
+    if not names:
+        raise DataError("there is no model to compare; name at least one.")
+    split_key, *keys = jr.split(key, 1 + len(names))
+    parts = _split(data, split_key)
+    found: dict[str, tuple[Fit, float]] = {}
+    for name, model_key in zip(names, keys, strict=True):
+        if announce is not None:
+            announce(name)
+        began = time.perf_counter()
+        found[name] = _fit(name, parts, model_key, hidden, epochs, progress), time.perf_counter() - began
+    nats = {name: step_nats(result.model, parts.test) for name, (result, _) in found.items()}
+    return Comparison(
+        _rank(found, nats, parts.test),
+        {name: result.model for name, (result, _) in found.items()},
+        {name: result.history for name, (result, _) in found.items()},
+        parts.train,
+        parts.test,
+        nats,
+        parts.said,
+    )
+
+
+def _split(data: Sequences, key: PRNGKeyArray) -> _Parts:
+    if len(data) >= WHOLE:
+        train, validation, test = data.split(*SPLIT, key=key)
+        said = f"{len(train)} sequences to learn from, {len(validation)} to stop by, {len(test)} held out."
+        return _Parts(train, validation, test, said)
+    train, validation, test = data.split_time(*SPLIT, context=True)
+    said = (
+        f"each sequence cut in time: {train.steps} steps to learn from, {validation.scored_steps} to stop by, the last "
+        f"{test.scored_steps} held out and scored given their past."
+    )
+    return _Parts(train, validation, test, said)
+
+
+def _fit(name: str, parts: _Parts, key: PRNGKeyArray, hidden: int, epochs: int | None, progress: bool) -> Fit:
+    contender = CONTENDERS.get(name, Contender())
+    build_key, fit_key = jr.split(key)
+    sizes = {"hidden": hidden} if contender.sized else {}
+    model = build(name, parts.train, key=build_key, **sizes, **contender.options)
+    train = parts.train if parts.train.length <= 2 * PIECE else parts.train.pieces(PIECE)
+    method = contender.method or _budget(train, epochs)
+    return fit(model, train, method, key=fit_key, validation=parts.validation, progress=progress)
+
+
+def _budget(train: Sequences, epochs: int | None) -> SGD:
+    """Gradient steps with a budget that fits the data: by updates, so that one short sequence is not starved."""
+    size = 32
+    per_epoch = -(-len(train) // size)
+    steps = UPDATES if epochs is None else epochs * per_epoch
+    return SGD(
+        steps=steps, batch_size=size, learning_rate=5e-3, evaluate_steps=max(10, per_epoch // 2), patience=20
+    )
+
+
+def _rank(
+    found: dict[str, tuple[Fit, float]], nats: dict[str, np.ndarray], test: Sequences
+) -> tuple[Row, ...]:
+    scores = {name: score_of(nats[name], test) for name in found}
+    order = sorted(
+        found, key=lambda name: (not np.isfinite(scores[name].nats_per_step), scores[name].nats_per_step)
+    )
+    rows = []
+    for name in order:
+        result, seconds = found[name]
+        apart = score_of(nats[name] - nats[order[0]], test)
+        rows.append(
+            Row(
+                model=name,
+                nats_per_step=scores[name].nats_per_step,
+                standard_error=scores[name].standard_error,
+                difference=apart.nats_per_step,
+                difference_error=apart.standard_error,
+                parameters=parameter_count(result.model),
+                seconds=seconds,
+                converged=result.converged,
+                reason=result.reason,
+                baseline=CONTENDERS.get(name, Contender()).baseline,
+            )
+        )
+    return tuple(rows)

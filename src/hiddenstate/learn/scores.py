@@ -1,0 +1,67 @@
+"""Held-out scores with honest standard errors."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hiddenstate.core import SequenceModel, Sequences
+from hiddenstate.inference import sequences_for, step_log_probs
+from hiddenstate.strategies import Auto, Strategy
+
+FEWEST = 20
+"""With fewer sequences than this they are cut into blocks, so that the error is estimated from at least so many parts."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many nats a model needs per step (lower is better), with the standard error of that number."""
+
+    nats_per_step: float
+    standard_error: float
+    steps: int
+
+    def __str__(self) -> str:
+        return f"{self.nats_per_step:.4f} ± {self.standard_error:.4f} nats per step ({self.steps} steps)"
+
+
+def score(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> Score:
+    """Minus the mean log-probability per step of data, given their context where they have one.
+
+    Steps within a sequence depend on each other, so the error comes from whole sequences, or, where they are few, from
+    blocks of neighbouring steps.
+    """
+    data = sequences_for(model, data)
+    return score_of(step_nats(model, data, strategy=strategy), data)
+
+
+def step_nats(model: SequenceModel, data: Sequences, *, strategy: Strategy = Auto()) -> np.ndarray:
+    """-log p of every step, (sequence, time); zero where a step does not count."""
+    return -np.asarray(step_log_probs(model, data, strategy=strategy), np.float64)
+
+
+def score_of(nats: np.ndarray, data: Sequences) -> Score:
+    """The score that the nats of every step amount to."""
+    totals, steps = _parts(nats, data)
+    rate = totals.sum() / steps.sum()
+    return Score(float(rate), _error(totals - rate * steps, steps), int(steps.sum()))
+
+
+def _error(residuals: np.ndarray, steps: np.ndarray) -> float:
+    """The standard error of a ratio of sums: by how much the parts differ from what their lengths would give."""
+    count = len(residuals)
+    if count < 2:
+        return float("nan")
+    return float(np.sqrt((residuals**2).sum() * count / (count - 1)) / steps.sum())
+
+
+def _parts(nats: np.ndarray, data: Sequences) -> tuple[np.ndarray, np.ndarray]:
+    """Nats and steps of each sequence, or of each block where sequences are few."""
+    starts = np.zeros(len(data), int) if data.context is None else data.context
+    blocks = max(1, -(-FEWEST // len(data)))
+    totals, steps = [], []
+    for row, start, stop in zip(nats, starts, data.lengths, strict=True):
+        for part in np.array_split(row[start:stop], min(blocks, stop - start)):
+            totals.append(part.sum())
+            steps.append(len(part))
+    return np.array(totals), np.array(steps)

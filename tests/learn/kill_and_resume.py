@@ -1,0 +1,134 @@
+"""Kill a training process at random moments, start it again, and compare the result with that of an unbroken run.
+
+    python tests/learn/kill_and_resume.py --times 20
+
+Every worker is a process of its own that trains a small network with a checkpoint and writes the final model and its
+history. It is killed by SIGKILL, which no process can catch, at a moment drawn between the start of training and the
+time an unbroken run takes. Killed runs are started again until they finish; model files and histories must be equal
+byte for byte.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+EPOCHS = 60
+
+
+def work(folder: Path, name: str, epochs: int) -> None:
+    """Train, and write the result to ``<name>.model`` and ``<name>.csv``."""
+    import jax.random as jr
+    import numpy as np
+
+    import hiddenstate as hs
+
+    numbers = np.random.default_rng(0)
+    train, valid = (
+        hs.Sequences.of([numbers.integers(0, 3, numbers.integers(3, 17)) for _ in range(count)])
+        for count in (40, 12)
+    )
+    cell_key, head_key, fit_key = jr.split(jr.key(1), 3)
+    cell = hs.cells.Vanilla(3, 6, key=cell_key)
+    model = hs.RNN(cell, hs.heads.Categorical(6, 3, key=head_key), initial="learned")
+    method = hs.SGD(epochs=epochs, batch_size=8, truncate=6, patience=None, checkpoint_every=0.01)
+    print("training", flush=True)
+    fit = hs.fit(
+        model,
+        train,
+        method,
+        key=fit_key,
+        validation=valid,
+        checkpoint=folder / f"{name}.checkpoint",
+        progress=False,
+    )
+    hs.save(fit.model, folder / f"{name}.model")
+    fit.history.write_csv(folder / f"{name}.csv")
+
+
+def start(folder: Path, name: str, epochs: int) -> subprocess.Popen:
+    """A worker that has begun to train."""
+    command = [sys.executable, __file__, "--worker", name, "--folder", str(folder), "--epochs", str(epochs)]
+    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(folder / "cache")}
+    environment |= {
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+    }
+    worker = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
+    if worker.stdout.readline().strip() != "training":
+        raise SystemExit(f"the worker failed with exit code {worker.wait()}.")
+    return worker
+
+
+def finished(folder: Path, name: str, epochs: int) -> float:
+    """Run a worker to its end; returns how long it trained."""
+    worker = start(folder, name, epochs)
+    began = time.monotonic()
+    if worker.wait() != 0:
+        raise SystemExit(f"the worker failed with exit code {worker.returncode}.")
+    return time.monotonic() - began
+
+
+def results(folder: Path, name: str) -> tuple[bytes, bytes]:
+    return (folder / f"{name}.model").read_bytes(), (folder / f"{name}.csv").read_bytes()
+
+
+def check(times: int, seed: int, epochs: int = EPOCHS, say=print) -> int:
+    """Kill workers `times` times; returns how many runs were compared, all equal."""
+    moments = random.Random(seed)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        finished(folder, "warm-up", epochs)  # compiles, so that the next ones only train
+        duration = finished(folder, "unbroken", epochs)
+        if results(folder, "unbroken") != results(folder, "warm-up"):
+            raise SystemExit("two unbroken runs differ.")
+        killed = runs = 0
+        while killed < times:
+            name, kills = f"broken-{runs}", 0
+            while killed < times and kills < 3:
+                worker = start(folder, name, epochs)
+                time.sleep(moments.uniform(0, duration))
+                if worker.poll() is not None:
+                    break
+                worker.kill()
+                worker.wait()
+                kills, killed = kills + 1, killed + 1
+            finished(folder, name, epochs)
+            if results(folder, name) != results(folder, "unbroken"):
+                raise SystemExit(
+                    f"run {runs}, killed {kills} times, differs from the unbroken one (seed {seed})."
+                )
+            left = [p.name for p in folder.iterdir() if p.name.endswith(".tmp")]
+            if left:
+                raise SystemExit(f"unfinished files are left: {left}.")
+            runs += 1
+            say(f"run {runs}: killed {kills} times, same bytes")
+    return runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--times", type=int, default=20, help="how many kills")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help="how long each run trains")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker:
+        work(given.folder, given.worker, given.epochs)
+        return
+    runs = check(given.times, given.seed, given.epochs)
+    print(
+        f"{given.times} kills in {runs} runs, seed {given.seed}: every model and history equal to the unbroken run's"
+    )
+
+
+if __name__ == "__main__":
+    main()

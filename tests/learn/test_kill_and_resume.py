@@ -1,0 +1,7 @@
+"""The real thing, with few kills: see `kill_and_resume.py` for many."""
+
+from learn import kill_and_resume
+
+
+def test_killed_runs_continue_to_the_same_bytes():
+    assert kill_and_resume.check(2, seed=0, epochs=15, say=lambda _: None) >= 1
