@@ -1,8 +1,8 @@
 """The library's docstrings as Markdown: what mkdocstrings asks of every object it shows.
 
 Docstrings are plain sentences with three things that Markdown has other words for: ``.. math::`` blocks and
-``:math:`` roles, and sessions after ``>>>``. They also name the project's sources by number; on the site these
-become links to the list of sources.
+``:math:`` roles, and sessions after ``>>>``. They also name the project's sources by number; on the site
+these become links to the list of sources.
 """
 
 import re

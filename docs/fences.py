@@ -1,4 +1,4 @@
-"""Fences as the site's Markdown takes them: what only the tests of the pages ask about is turned into classes."""
+"""Fences as the site's Markdown takes them: the words that only the tests read become classes."""
 
 import re
 

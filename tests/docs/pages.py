@@ -9,12 +9,13 @@ PAGES = tuple(page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob
 API = tuple(sorted((ROOT / "docs" / "api").glob("*.md")))
 
 _FENCE = re.compile(
-    r"^(?P<indent> *)```[ ]?(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```[ ]*$", re.MULTILINE | re.DOTALL
+    r"^(?P<indent> *)```[ ]?(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```[ ]*$",
+    re.MULTILINE | re.DOTALL,
 )
 
 
 class Block(NamedTuple):
-    """A fenced block: the words after the fence, its content, and the line of the page that the content starts at."""
+    """A fenced block: the words after the fence, its content, and the line of the page that this starts at."""
 
     info: str
     body: str
