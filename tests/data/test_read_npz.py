@@ -58,6 +58,8 @@ def test_a_schema_is_followed(save):
     assert hs.read(save(values=np.array([[0, 1]])), schema=schema).schema == schema
     with pytest.raises(DataError, match="sequence 0 holds 4 at step 1 of column 'x', which is symbol"):
         hs.read(save(values=np.array([[0, 4]])), schema=schema)
+    with pytest.raises(DataError, match="there are 1 inputs, but the schema says 0"):
+        hs.read(save(values=np.array([[0, 1]]), inputs=np.zeros((1, 2))), schema=schema)
     with pytest.raises(DataError, match=r"shape \(2,\), but the schema says \(\)"):
         hs.read(save(values=np.zeros((1, 3, 2))), schema=schema)
 

@@ -5,6 +5,8 @@ from contextlib import suppress
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import hiddenstate as hs
 from hiddenstate.core import DataError, FileError
@@ -151,6 +153,20 @@ def test_sequence_names_may_be_numbers(write):
     )
 
 
+def test_old_line_ends_and_unnamed_columns_left_out(write):
+    assert hs.read(write("t.csv", ",x\r0,1.5\r1,2.5\r"), columns="x").values.tolist() == [[1.5, 2.5]]
+
+
+def test_symbols_larger_than_any_code(write):
+    data = hs.read(write("t.csv", "x\n1e300\n1\n1e300\n"), kinds="symbol")
+    assert data.values.tolist() == [[1, 0, 1]]
+
+
+def test_fixed_size_lists_are_sequences(write):
+    frame = pl.DataFrame({"x": pl.Series([[1.5, 2.5], [3.5, 4.5]], dtype=pl.Array(pl.Float64, 2))})
+    assert hs.read(write("t.parquet", parquet(frame))).values.tolist() == [[1.5, 2.5], [3.5, 4.5]]
+
+
 # -- one sequence a row --------------------------------------------------------------------------------------
 
 
@@ -249,14 +265,14 @@ CASES = [
     ("t.csv", "1.5,2\n1,2\n", {}, FileError, "not column names; add a header, or read it with header=False"),
     ("t.csv", "a,b\n1,2\n3\n", {}, FileError, "row 2 has 1 fields, but there are 2 columns"),
     ("t.csv", "a,b\n1,2\n3,4,5\n", {}, FileError, "row 2 has 3 fields, but there are 2 columns"),
-    ("t.csv", "a,b\n1,2\n3,4,5\n", {"wide": True}, FileError, "more fields than the header"),
+    ("t.csv", "a,b\n1,2\n3,4,5\n", {"wide": True}, FileError, "row 2 has 3 fields, but"),
     ("t.csv", 'a,b\n"1,2\n', {}, FileError, "row 1 has|no readable table"),
     ("t.csv", b"a\n\xe9\n", {}, FileError, "not UTF-8 text: byte 2 is 0xe9"),
     ("t.csv", "a\n1.5\nabc\n", {}, DataError, "column 'a' mixes numbers and words: row 2 holds 'abc'"),
     ("t.csv", "a\ntrue\n2\n", {}, DataError, "mixes numbers and words: row 1 holds 'true'"),
     ("t.csv", "a\n1.5\nabc\n", {"kinds": "real"}, DataError, "to be read as real, but row 2 holds 'abc'"),
     ("t.csv", "a\nx\n", {"kinds": "count"}, DataError, "to be read as count, but row 1 holds 'x'"),
-    ("t.csv", "a\n1\n-2\n", {"kinds": "count"}, DataError, "row 2 holds -2; due is a whole number from 0 on"),
+    ("t.csv", "a\n1\n-2\n", {"kinds": "count"}, DataError, "row 2 holds -2; due is a whole number from 0 to"),
     ("t.csv", "a\n1\n1.5\n", {"kinds": "count"}, DataError, "row 2 holds 1.5"),
     ("t.csv", "a\n1\n2\n", {"kinds": "bit"}, DataError, "row 2 holds 2; due is 0 or 1"),
     ("t.csv", "a\n1\n2\n", {"kinds": "colour"}, DataError,
@@ -284,7 +300,14 @@ CASES = [
     ("t.csv", "a\n1\n", {"unknown": "skip"}, DataError, "only text takes .* unknown"),
     ("t.csv", "a\n1\n", {"unknown": "drop"}, DataError, "unknown is 'drop'"),
     ("t.csv", "a\n1\n", {"separator": "::"}, DataError, "separator is '::'"),
-    ("t.csv", "n\n1\n99999999999\n", {"kinds": "count"}, DataError, "32 bits"),
+    ("t.csv", "n\n1\n99999999999\n", {"kinds": "count"}, DataError, "row 2 holds 99999999999; due is"),
+    ("t.csv", "n\n1\n1e300\n", {"kinds": "count"}, DataError, "row 2 holds 1e\\+300"),
+    ("t.csv", ",x\n0,1.5\n1,2.5\n", {}, DataError, "column 1 of .* has no name; .* among 'x'"),
+    ("t.csv", "x;y\n1,5;2,5\n", {"separator": ";"}, DataError, "holds '1,5', a number that is not written"),
+    ("t.csv", "x\n1\n", {"kinds": ["real"]}, DataError,
+     "kinds is .'real'.; it must be one kind, or a mapping"),
+    ("t.csv", 'id,x\n"",1\n', {"sequence": "id"}, DataError, "row 1 has no value in 'id'"),
+    ("t.csv", "id,x\n,1\n", {"sequence": "id", "wide": True}, DataError, "row 1 has no value in 'id'"),
     ("t.parquet", b"PAR1 and no more", {}, FileError, "no readable Parquet file, or is truncated"),
     ("t.parquet", parquet({"a": list(range(1000))})[:-9], {}, FileError, "truncated"),
     ("t.parquet", parquet({"a": []}), {}, FileError, "no row"),
@@ -306,6 +329,9 @@ CASES = [
      "column 'x' mixes types: a whole number at first, but row 2 holds the text 'a'"),
     ("t.ndjson", '{"x": true}\n{"x": 1}\n', {}, DataError, "mixes types: a truth value"),
     ("t.ndjson", '{"x": [1]}\n{"x": ["a"]}\n', {}, DataError, "the lists of column 'x' hold different types"),
+    ("t.ndjson", '{"x": [1, 2]}\n{"x": [1, "a"]}\n', {}, DataError,
+     "the list at row 2: column 'x' mixes types"),
+    ("t.ndjson", '{"x": [[1], [2]]}\n', {}, DataError, "column 'x' holds List"),
     ("t.ndjson", '{"x": {"y": 1}}\n', {}, DataError, "column 'x' holds an object at row 1"),
     ("t.ndjson", "\n\n", {}, FileError, "no row"),
     ("t.ndjson", b'{"x": "\xff"}\n', {}, FileError, "not UTF-8"),
@@ -347,3 +373,81 @@ def test_damaged_parquet_never_escapes_as_another_error(write):
         damaged[random.integers(len(raw), size=4)] = random.integers(256, size=4)
         with suppress(FileError, DataError):
             hs.read(write("t.parquet", damaged.tobytes()))
+
+
+cells = st.sampled_from(
+    ["", "1", "-2", "0.5", "1e5", "nan", "NA", "inf", "a", "true", "2024-01-01", '"', ",", " ", "'x'"]
+)
+
+
+@given(
+    st.lists(st.lists(cells, max_size=4), max_size=6),
+    st.sampled_from([",", ";"]),
+    st.booleans(),
+    st.booleans(),
+)
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_table_is_read_or_refused_in_words(write, rows, separator, wide, header):
+    path = write("t.csv", "\n".join(separator.join(row) for row in rows))
+    with suppress(hs.HiddenStateError):
+        data = hs.read(path, wide=wide, header=header, sequence="a" if rows and "a" in rows[0] else None)
+        assert data.steps >= 1
+
+
+@given(st.binary(max_size=60), st.sampled_from(["t.csv", "t.ndjson", "t.parquet", "t.npz", "t.txt"]))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_are_read_or_refused_in_words(write, content, name):
+    with suppress(hs.HiddenStateError):
+        hs.read(write(name, content))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["x", "y"]), json_values), max_size=4))
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_json_is_read_or_refused_in_words(write, rows):
+    with suppress(hs.HiddenStateError):
+        hs.read(write("t.ndjson", "\n".join(map(json.dumps, rows))))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.none() | st.floats(allow_nan=False, allow_infinity=False, width=32),
+            st.none() | st.text("abc é,\"'", min_size=1, max_size=3).map(str.strip).filter(bool),
+            st.none() | st.integers(-5, 100),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_was_written_is_what_is_read(write, rows):
+    kinds = {"x": "real", "k": "symbol", "n": "real"}
+    types = {"id": pl.Int64, "x": pl.Float64, "k": pl.String, "n": pl.Int64}
+    frame = pl.DataFrame(rows, schema=types, orient="row")
+    read = [
+        hs.read(write("t.csv", frame.write_csv()), sequence="id", kinds=kinds),
+        hs.read(write("t.parquet", parquet(frame)), sequence="id", kinds=kinds),
+        hs.read(write("t.ndjson", frame.write_ndjson()), sequence="id", kinds=kinds),
+    ]
+    vocabulary = read[0].schema.columns[1].symbols
+    for data in read:
+        assert data.schema == read[0].schema
+        for name, values in zip(data.names, data, strict=True):
+            mine = [row for row in rows if str(row[0]) == name]
+            expected = [
+                [
+                    np.nan if x is None else x,
+                    np.nan if k is None else vocabulary.index(k),
+                    np.nan if n is None else n,
+                ]
+                for _, x, k, n in mine
+            ]
+            np.testing.assert_array_equal(values, np.array(expected, float))

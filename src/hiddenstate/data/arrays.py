@@ -116,6 +116,11 @@ def _follow(path: Path | None, data: Sequences, schema: Schema) -> Sequences:
             f"{path or 'the data'}: an observation has shape {data.event_shape}, but the schema says "
             f"{schema.event_shape}."
         )
+    width = 0 if data.inputs is None else data.inputs.shape[2]
+    if width != len(schema.inputs):
+        raise DataError(
+            f"{path or 'the data'}: there are {width} inputs, but the schema says {len(schema.inputs)}."
+        )
     table, seen = _table(data)
     for i, column in enumerate(schema.columns):
         if column.kind == "real":

@@ -35,6 +35,11 @@ class Layout:
             observed = list(self.columns)
         else:
             observed = [name for name in frame.columns if name not in roles and name not in inputs]
+            if "" in observed:
+                raise DataError(
+                    f"column {frame.columns.index('') + 1} of {path} has no name; name the observations "
+                    f"with columns=, among {abridged([name for name in observed if name])}."
+                )
         for name in (*roles, *inputs, *observed):
             if name not in frame.columns:
                 raise DataError(f"{path} has no column {name!r}; its columns are {abridged(frame.columns)}.")
@@ -109,9 +114,7 @@ def _unroll_lists(frame: pl.DataFrame, cells: list[str], layout: Layout) -> tupl
             sequence += "_"
         frame = frame.with_row_index(sequence)
     elif frame[sequence].is_duplicated().any():
-        raise DataError(
-            f"column {sequence!r} names two rows alike, though each row is a sequence of its own."
-        )
+        raise DataError(f"column {sequence!r} names two rows alike, though each is a sequence.")
     sizes = [frame[name].list.len() if isinstance(frame[name].dtype, pl.List) else None for name in cells]
     for name, size in zip(cells, sizes, strict=True):
         if size is not None and (empty := (size.fill_null(0) == 0).arg_true()).len():
@@ -134,6 +137,7 @@ def _arrange(
         ids = frame[sequence]
         if untyped:
             ids = ids.str.strip_chars()
+            ids = ids.set(ids == "", None)
         if ids.null_count():
             raise DataError(
                 f"row {ids.is_null().arg_true()[0] + 1} has no value in {sequence!r}, the sequence's name."
@@ -246,11 +250,9 @@ def assemble_wide(path: Path, frame: pl.DataFrame, layout: Layout, *, untyped: b
         )
     names = None
     if layout.sequence is not None:
-        names = [str(one) for one in frame[layout.sequence]]
-        if len(set(names)) < len(names):
-            raise DataError(
-                f"column {layout.sequence!r} names two rows alike, though each row is a sequence of its own."
-            )
+        _, _, names = _arrange(frame, layout.sequence, None, untyped)
+        if len(names) < frame.height:
+            raise DataError(f"column {layout.sequence!r} names two rows alike, though each is a sequence.")
     longest = int(lengths.max())
     return Sequences.padded(
         values[:, :longest],

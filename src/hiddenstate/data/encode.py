@@ -116,6 +116,11 @@ def _from_text(series: pl.Series, kind: Kind | None, named: bool) -> pl.Series:
         return text.replace_strict(TRUTH, default=None, return_dtype=pl.Boolean)
     if text.drop_nulls().str.contains(r"^\d{4}-\d{2}-\d{2}([T ].*)?$").all():
         raise DataError(_dates(name))
+    if text.drop_nulls().str.contains(r"^[+-]?\d[\d.,' ]*$").all():
+        raise DataError(
+            f"column {name!r} holds {text.drop_nulls()[0]!r}, a number that is not written with a "
+            "decimal point alone; write it so, or read the column as words with kinds='symbol'."
+        )
     return text
 
 
@@ -194,15 +199,13 @@ def _encode(series: pl.Series, kind: Kind, known: Column | None) -> Encoded:
     column = Column(series.name, kind)
     if kind == "real":
         return Encoded(column, series.cast(pl.Float64).to_numpy().astype(np.float64), missing)
-    return Encoded(column, _whole(series, kind, 1 if kind == "bit" else None), missing)
+    return Encoded(column, _whole(series, kind, 1) if kind == "bit" else _whole(series, kind), missing)
 
 
-def _whole(series: pl.Series, kind: Kind, high: int | None) -> np.ndarray:
+def _whole(series: pl.Series, kind: Kind, high: int = np.iinfo(np.int32).max) -> np.ndarray:
     """Whole numbers from 0 to `high`, zero where missing; DataError names the first value that is none."""
     numbers = series.cast(pl.Float64).fill_null(0.0).to_numpy()
-    wrong = (numbers < 0) | (numbers != np.floor(numbers))
-    if high is not None:
-        wrong |= numbers > high
+    wrong = (numbers < 0) | (numbers != np.floor(numbers)) | (numbers > high)
     if wrong.any():
         row = int(np.argmax(wrong))
         due = (
@@ -256,9 +259,11 @@ def _words(series: pl.Series) -> pl.Series:
 
 def _drop_decimals(series: pl.Series) -> pl.Series:
     """Floats that are all whole as whole numbers, so that 1.0 and 1 are one symbol."""
-    if series.dtype == pl.Float64 and (series.drop_nulls() == series.drop_nulls().floor()).all():
-        return series.cast(pl.Int64)
-    return series
+    if series.dtype != pl.Float64:
+        return series
+    known = series.drop_nulls()
+    # Beyond 2^53 floats are no exact whole numbers.
+    return series.cast(pl.Int64) if ((known == known.floor()) & (known.abs() <= 2**53)).all() else series
 
 
 def abridged(words: Sequence[str], most: int = 12) -> str:

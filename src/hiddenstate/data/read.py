@@ -77,7 +77,7 @@ def read(
     if text is not None or form == ".txt":
         _refuse(
             "text takes no", sequence=sequence, time=time, columns=columns, inputs=inputs, kinds=kinds,
-            wide=wide, separator=separator,
+            wide=wide, separator=separator, header=not header,
         )  # fmt: skip
         return read_text(path, content, cut=text or "characters", lines=lines, schema=schema, unknown=unknown)
     _refuse(
@@ -88,7 +88,7 @@ def read(
     if form == ".npz":
         _refuse(
             "an NPZ file takes no", sequence=sequence, time=time, columns=columns, inputs=inputs, wide=wide,
-            separator=separator,
+            separator=separator, header=not header,
         )  # fmt: skip
         return read_npz(path, content, kinds=kinds, schema=schema)
     if form not in TABLES:
@@ -126,6 +126,8 @@ def _open(path: Path) -> bytes:
 
 
 def _check_options(kinds: Any, text: Any, unknown: Any) -> None:
+    if not (kinds is None or isinstance(kinds, str | Mapping)):
+        raise DataError(f"kinds is {kinds!r}; it must be one kind, or a mapping from column names to kinds.")
     for kind in [kinds] if isinstance(kinds, str) else (kinds or {}).values():
         if kind not in KINDS:
             raise DataError(f"kinds names {kind!r}; a kind is one of {', '.join(KINDS)}.")

@@ -37,10 +37,10 @@ def read_table(
 def _read_delimited(path: Path, content: bytes, separator: str, header: bool, ragged: bool) -> pl.DataFrame:
     if len(separator) != 1 or not separator.isascii():
         raise DataError(f"the separator is {separator!r}; it must be one ASCII character.")
-    text = decode(path, content).strip("\r\n")
-    records = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    text = decode(path, content).replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     names: list[str] = []
     try:
+        records = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
         first = next(records, [])
         if not any(field.strip() for field in first):
             raise FileError(f"{path} is empty.")
@@ -58,19 +58,20 @@ def _read_delimited(path: Path, content: bytes, separator: str, header: bool, ra
             new_columns=names,
             encoding="utf8",
         )
+        if len(names) > 1 and frame.height and frame[names[-1]].null_count():
+            # A row that ends early reads as one with missing values: only the file itself tells them apart.
+            sizes = _row_sizes(text, separator)
+            if not ragged:
+                _check_sizes(path, sizes, len(names))
+            if len(sizes) != frame.height:
+                raise FileError(f"{path} is no readable table: its quotes do not match.")
+            frame = frame.filter(pl.Series(sizes) > 0)
     except csv.Error as error:
         raise FileError(f"{path} is no readable table: {error}.") from None
     except pl.exceptions.PolarsError as error:
-        wrong = None if ragged else _uneven_row(text, separator, len(names))
-        if wrong or "more fields" in str(error):
-            raise FileError(f"{path}: {wrong or 'a row has more fields than the header'}.") from None
+        if "more fields" in str(error):
+            _check_sizes(path, _row_sizes(text, separator), len(names), most=ragged)
         raise FileError(f"{path} is no readable table: {_first_line(error)}.") from None
-    if len(names) > 1 and frame.height and frame[names[-1]].null_count():
-        # A row that ends early reads as one with missing values: only the file itself can tell them apart.
-        if not ragged and (wrong := _uneven_row(text, separator, len(names))):
-            raise FileError(f"{path}: {wrong}.")
-        blank = pl.Series([not record for record in _records(text, separator)])
-        frame = frame.filter(~blank)
     if not frame.height:
         raise FileError(f"{path} has a header but no row.")
     return frame
@@ -87,16 +88,16 @@ def _check_names(path: Path, names: list[str], numbers: bool) -> None:
         )
 
 
-def _records(text: str, separator: str) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))[1:]
+def _row_sizes(text: str, separator: str) -> list[int]:
+    """How many fields each row has; a blank line has none."""
+    return [len(record) for record in csv.reader(io.StringIO(text, newline=""), delimiter=separator)][1:]
 
 
-def _uneven_row(text: str, separator: str, width: int) -> str | None:
-    """What is wrong with the first row that has not `width` fields, if any; blank lines are no rows."""
-    for row, record in enumerate(_records(text, separator), 1):
-        if record and len(record) != width:
-            return f"row {row} has {len(record)} fields, but there are {width} columns"
-    return None
+def _check_sizes(path: Path, sizes: list[int], width: int, most: bool = False) -> None:
+    """FileError that names the first row which has not `width` fields, or with `most`, which has more."""
+    for row, size in enumerate(sizes, 1):
+        if size > width or (0 < size < width and not most):
+            raise FileError(f"{path}: row {row} has {size} fields, but there are {width} columns.")
 
 
 def _is_number(word: str) -> bool:
@@ -151,7 +152,7 @@ def _json_column(name: str, values: list[Any]) -> pl.Series:
     if not known:
         return pl.Series(name, values, dtype=pl.Null)
     if set(known) == {"list"}:
-        inner = [_json_column(name, value) if value is not None else None for value in values]
+        inner = [_json_list(name, row, value) for row, value in enumerate(values, 1)]
         dtypes = {column.dtype for column in inner if column is not None and column.dtype != pl.Null}
         if dtypes == {pl.Int64, pl.Float64}:
             dtypes = {pl.Float64}
@@ -170,6 +171,13 @@ def _json_column(name: str, values: list[Any]) -> pl.Series:
         return pl.Series(name, values, dtype=dtypes[kind], strict=kind != "number")
     except (TypeError, OverflowError, pl.exceptions.PolarsError):
         return pl.Series(name, [None if v is None else float(v) for v in values], dtype=pl.Float64)
+
+
+def _json_list(name: str, row: int, value: list[Any] | None) -> pl.Series | None:
+    try:
+        return None if value is None else _json_column(name, value)
+    except DataError as error:
+        raise DataError(f"the list at row {row}: {error}") from None
 
 
 def _json_kind(name: str, row: int, value: Any) -> str:

@@ -59,7 +59,7 @@ def decode_symbols(sequences: Any, schema: Schema | None = None) -> list[list[An
     >>> decode_symbols(Sequences.of([[0, 1, 1]], schema=schema))
     [['dry', 'wet', 'wet']]
     """
-    data = sequences if isinstance(sequences, Sequences) else Sequences.of(sequences, schema=schema)
+    data = _as_sequences(sequences, schema)
     schema = schema or data.schema
     if "symbol" not in schema.kinds:
         raise DataError(f"the columns are {', '.join(schema.kinds)}: there are no symbols to name.")
@@ -88,7 +88,7 @@ def to_text(sequences: Any, schema: Schema | None = None) -> list[str]:
     >>> to_text([[2, 0, 1], [1, 1]], schema)
     ['cab', 'bb']
     """
-    data = sequences if isinstance(sequences, Sequences) else Sequences.of(sequences, schema=schema)
+    data = _as_sequences(sequences, schema)
     schema = schema or data.schema
     decoded = decode_symbols(data, schema)
     if not schema.scalar:
@@ -103,20 +103,34 @@ def to_text(sequences: Any, schema: Schema | None = None) -> list[str]:
     return [joint.join(line) for line in decoded]
 
 
+def _as_sequences(data: Any, schema: Schema | None) -> Sequences:
+    """`data` as sequences; an array with two axes more than an observation holds several."""
+    if isinstance(data, Sequences):
+        return data
+    if (
+        schema is not None
+        and not isinstance(data, list | tuple)
+        and np.ndim(data) == len(schema.event_shape) + 2
+    ):
+        return Sequences.padded(data, schema=schema)
+    return Sequences.of(data, schema=schema)
+
+
 def _name_column(column: Column, values: np.ndarray, observed: np.ndarray) -> np.ndarray:
     out = np.full(values.shape, None, dtype=object)
     if column.kind == "real":
         out[observed] = values[observed].astype(float)
         return out
-    codes = np.where(observed, values, 0).astype(int)
+    known = np.where(observed, values, 0)
+    codes = known.astype(int)
     if column.kind != "symbol":
         out[observed] = codes[observed]
         return out
-    wrong = (codes < 0) | (codes >= column.size)
+    wrong = (codes < 0) | (codes >= column.size) | (codes != known)
     if wrong.any():
         sequence, step = np.argwhere(wrong)[0]
         raise DataError(
-            f"sequence {sequence} holds {codes[sequence, step]} at step {step}, but column {column.name!r} "
+            f"sequence {sequence} holds {known[sequence, step]} at step {step}, but column {column.name!r} "
             f"has symbols 0 to {column.size - 1}."
         )
     vocabulary = np.array(column.symbols or [str(i) for i in range(column.size)], dtype=object)

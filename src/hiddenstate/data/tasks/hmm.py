@@ -131,7 +131,7 @@ def hmm(
 
 def _dirichlet(random: np.random.Generator, shape: tuple[int, ...], concentration: float) -> np.ndarray:
     """Probabilities over the last axis, from a symmetric Dirichlet distribution."""
-    # A gamma of shape a is one of shape a + 1 times U^(1/a): in logs, small concentrations do not underflow.
+    # A gamma of shape a is one of shape a + 1 times U^(1/a): in logs, so that small ones do not underflow.
     logits = (
         np.log(random.standard_gamma(concentration + 1, shape))
         + np.log1p(-random.random(shape)) / concentration
@@ -141,7 +141,7 @@ def _dirichlet(random: np.random.Generator, shape: tuple[int, ...], concentratio
 
 
 class _Inverse:
-    """The distribution functions of the rows of `probs`, inverted: from numbers between 0 and 1 to indices."""
+    """The distribution functions of the rows of `probs`, inverted: numbers between 0 and 1 to indices."""
 
     def __init__(self, probs: np.ndarray):
         count, self.size = probs.shape
