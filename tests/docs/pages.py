@@ -15,7 +15,7 @@ _FENCE = re.compile(
 
 
 class Block(NamedTuple):
-    """A fenced block: the words after the fence, its content, and the line of the page that this starts at."""
+    """A fenced block: the words after the fence, its content, and the line that this starts at."""
 
     info: str
     body: str
