@@ -47,6 +47,8 @@ def write_comparison(
     write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", folder / "about.json")
     for name, model in comparison.models.items():
         save(model, folder / "models" / f"{name}.safetensors")
+    if not np.isfinite(comparison.rows[0].nats_per_step):
+        return
     plot_ranking(comparison, folder / "ranking.png")
     plot_training(comparison, folder / "training.png")
     plot_predictions(comparison, folder / "predictions.png", key=key)
@@ -57,9 +59,9 @@ def print_ranking(comparison: Comparison) -> None:
     """Print the table, best first, baselines dimmed."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("model")
-    for name in ("nats per step", "behind the best", "parameters", "seconds"):
+    for name in ("nats per step", "to the best", "parameters", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("note")
+    table.add_column("note", no_wrap=True)
     for row in comparison.rows:
         table.add_row(*_cells(row, comparison.rows[0]), style="dim" if row.baseline else "")
     Console(highlight=False, markup=False, emoji=False).print(table)
@@ -88,9 +90,8 @@ def meaning(comparison: Comparison) -> str:
     close = [r.model for r in comparison.rows[1:] if r.difference < 2 * r.difference_error]
     said += f" {best.model} predicts best"
     if close:
-        said += (
-            f", but {', '.join(close)} {'is' if len(close) == 1 else 'are'} within two standard errors of it"
-        )
+        listed = close[0] if len(close) == 1 else f"{', '.join(close[:-1])} and {close[-1]}"
+        said += f", but {listed} {'is' if len(close) == 1 else 'are'} within two standard errors of it"
     said += "."
     if best.baseline:
         return (

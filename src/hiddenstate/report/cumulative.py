@@ -31,7 +31,10 @@ def plot_cumulative(comparison: Comparison, path: str | Path) -> None:
             for edge in np.cumsum(counted.sum(1))[:-1]:
                 axes.axvline(edge, color="#e6e6e6", linewidth=0.8, zorder=0)
         axes.set_xlim(0, len(against))
-        _label_ends(axes, ends)
+        lost, won = min(axes.get_ylim()[0], 0.0), max(end for end, _, _ in ends)
+        if won > 0 and lost < -2 * won:
+            axes.set_ylim(bottom=-won)
+        style.label_ends(axes, ends)
         axes.set_xlabel("held-out steps" + (", sequence after sequence" if len(comparison.test) > 1 else ""))
         axes.set_ylabel(f"nats gained on {rival.model} (up is better)")
         style.grid(axes)
@@ -41,23 +44,3 @@ def scored(data: Sequences) -> np.ndarray:
     """True at the steps that count, (sequence, time)."""
     starts = np.zeros(len(data), int) if data.context is None else data.context
     return data.valid & (np.arange(data.length) >= starts[:, None])
-
-
-def _label_ends(axes, ends: list[tuple[float, str, str]]) -> None:
-    """Names at the ends of the lines, moved apart so that none covers another."""
-    ends = sorted(ends)
-    low, high = axes.get_ylim()
-    gap = 0.052 * (high - low)
-    places = np.array([value for value, _, _ in ends])
-    for i in range(1, len(places)):
-        places[i] = max(places[i], places[i - 1] + gap)
-    places -= np.clip(places - np.array([v for v, _, _ in ends]), 0, None).mean()
-    for place, (_, name, colour) in zip(places, ends, strict=True):
-        axes.annotate(
-            name,
-            (1.01, place),
-            xycoords=("axes fraction", "data"),
-            color=colour,
-            va="center",
-            annotation_clip=False,
-        )

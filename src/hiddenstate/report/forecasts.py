@@ -42,7 +42,8 @@ def forecast_table(forecast: Forecast, data: Sequences) -> pl.DataFrame:
             part["mean"] = _entry(forecast.mean, data, i).ravel().astype(float)
             part["median"] = _entry(forecast.median, data, i).ravel().astype(float)
             for level, values in forecast.quantiles.items():
-                part[f"q{level:g}"] = _entry(values, data, i).ravel().astype(float)
+                if level != 0.5:
+                    part[f"q{level:g}"] = _entry(values, data, i).ravel().astype(float)
         parts.append(pl.DataFrame(part, strict=False))
     table = pl.concat(parts, how="diagonal")
     if len(columns) == 1:
@@ -94,7 +95,7 @@ def plot_forecast(forecast: Forecast, data: Sequences, path: str | Path) -> None
 
 def _tail(forecast: Forecast, data: Sequences, sequence: int, column: int) -> tuple[np.ndarray, np.ndarray]:
     """The last steps seen, numbered up to 0, and what was seen at them."""
-    seen = data[sequence].astype(float)[-max(40, 3 * forecast.horizon) :]
+    seen = data[sequence].astype(float)[-max(40, 2 * forecast.horizon) :]
     seen = seen if data.schema.scalar else seen[:, column]
     return np.arange(1 - len(seen), 1), seen
 
@@ -141,7 +142,13 @@ def _draw_symbols(axes: "Axes", forecast: Forecast, data: Sequences, sequence: i
     rows = {code: row for row, code in enumerate(shown)}
     edges = (0.5, forecast.horizon + 0.5, len(shown) - 0.5, -0.5)
     image = axes.imshow(
-        probs[:, shown].T, aspect="auto", extent=edges, cmap=style.HEAT, vmin=0, interpolation="nearest"
+        probs[:, shown].T,
+        aspect="auto",
+        extent=edges,
+        cmap=style.HEAT,
+        vmin=0,
+        vmax=1,
+        interpolation="nearest",
     )
     marks = [(step, rows[code]) for step, code in zip(past, seen, strict=True) if code in rows]
     axes.scatter(*zip(*marks, strict=True), color=style.INK, s=14, linewidth=0)

@@ -48,8 +48,23 @@ def plot_predictions(comparison: Comparison, path: str | Path, *, key: PRNGKeyAr
             else:
                 _draw_band(axes, steps, values, draws)
             axes.set_ylabel(column.name)
-        places[0].set_title(f"{best.model}: each step predicted from those before it", pad=22)
+        _one_legend(places)
+        dots = "; dots: what came" if columns[0].kind == "symbol" else ""
+        title = f"{best.model}: each step predicted from those before it{dots}"
+        places[0].set_title(title, pad=22 if places[0].get_legend() else 8)
         places[-1].set_xlabel(f"step of {data.names[0]}")
+
+
+def _one_legend(places: Any) -> None:
+    """Panels that would say the same say it once."""
+    said = set()
+    for axes in places:
+        legend = axes.get_legend()
+        if legend is not None:
+            words = tuple(text.get_text() for text in legend.get_texts())
+            if words in said:
+                legend.remove()
+            said.add(words)
 
 
 def _part(test: Sequences) -> tuple[Sequences, int]:
@@ -72,12 +87,11 @@ def _frequencies(draws: np.ndarray, size: int) -> np.ndarray:
 
 
 def _draw_band(axes: "Axes", steps: np.ndarray, values: np.ndarray, draws: np.ndarray) -> None:
-    low, middle, high = np.quantile(draws, (0.05, 0.5, 0.95), axis=0)
+    low, high = np.quantile(draws, (0.05, 0.95), axis=0)
     axes.fill_between(
         steps, low, high, color=style.MAIN, alpha=0.2, linewidth=0, label="90% of the prediction"
     )
     axes.plot(steps, draws.mean(0), color=style.MAIN, label="predicted mean")
-    del middle
     inside = (values >= low) & (values <= high)
     axes.plot(steps, values, "o", color=style.INK, markersize=3.2, label="observed")
     axes.plot(
@@ -115,7 +129,13 @@ def _draw_symbols(
     rows = {code: row for row, code in enumerate(shown)}
     edges = (steps[0] - 0.5, steps[-1] + 0.5, len(shown) - 0.5, -0.5)
     image = axes.imshow(
-        probs[:, shown].T, aspect="auto", extent=edges, cmap=style.HEAT, vmin=0, interpolation="nearest"
+        probs[:, shown].T,
+        aspect="auto",
+        extent=edges,
+        cmap=style.HEAT,
+        vmin=0,
+        vmax=1,
+        interpolation="nearest",
     )
     marks = [(step, rows[code]) for step, code in zip(steps, values, strict=True) if code in rows]
     axes.scatter(*zip(*marks, strict=True), s=12, facecolor="white", edgecolor=style.INK, linewidth=0.6)

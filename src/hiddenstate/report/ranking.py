@@ -1,11 +1,15 @@
 """The table of a comparison as a dot plot."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hiddenstate.learn.compare import Comparison
+from hiddenstate.learn.compare import Comparison, Row
 from hiddenstate.report import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def plot_ranking(comparison: Comparison, path: str | Path) -> None:
@@ -28,11 +32,39 @@ def plot_ranking(comparison: Comparison, path: str | Path) -> None:
         for label, row in zip(left.get_yticklabels(), rows, strict=True):
             label.set_color(style.FAINT if row.baseline else style.INK)
         left.set_ylim(len(rows) - 0.5, -0.5)
+        _leave_out_far(left, right, rows)
         left.set_xlabel("nats per held-out step (lower is better)")
         right.set_xlabel("nats per step behind the best (paired)")
         baselines = " Hollow: baselines." if any(row.baseline for row in rows) else ""
         left.set_title(f"Bars: one standard error.{baselines}", fontsize=9.5, color=style.FAINT)
 
 
-def _error(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def _leave_out_far(left: "Axes", right: "Axes", rows: list[Row]) -> None:
+    """Models far behind the worst baseline are told by an arrow, so that they do not squeeze the others."""
+    known = [row.difference + _error(row.difference_error) for row in rows if row.baseline]
+    limit = 1.5 * max(known, default=np.inf)
+    far = [(place, row) for place, row in enumerate(rows) if row.difference > limit > 0]
+    if not far:
+        return
+    near = [row for row in rows if row.difference <= limit]
+    for axes, value, error in (
+        (left, "nats_per_step", "standard_error"),
+        (right, "difference", "difference_error"),
+    ):
+        lows = [getattr(row, value) - _error(getattr(row, error)) for row in near]
+        highs = [getattr(row, value) + _error(getattr(row, error)) for row in near]
+        margin = 0.06 * (max(highs) - min(lows))
+        axes.set_xlim(min(lows) - margin, max(highs) + margin)
+        for place, row in far:
+            axes.annotate(
+                f"{getattr(row, value):.2f} \N{RIGHTWARDS ARROW}",
+                (0.99, place),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="center",
+                color=style.MAIN,
+            )
+
+
+def _error(value: float) -> float:
+    return value if np.isfinite(value) else 0.0

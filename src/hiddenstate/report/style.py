@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hiddenstate.core import FileError
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 
 GREYS = ("#6b6b6b", "#9a9a9a", "#c0c0c0", "#4a4a4a")
 DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))
-HEAT = "cividis"
+HEAT = "Blues"
 FORMS = (".png", ".pdf", ".svg")
 
 _SETTINGS: dict[Any, Any] = {
@@ -84,3 +86,27 @@ def grid(axes: "Axes", axis: str = "y") -> None:
     """Faint lines to read values by."""
     axes.grid(axis=axis, color="#e6e6e6", linewidth=0.8)  # pyright: ignore[reportArgumentType]
     axes.tick_params(length=0)
+
+
+def label_ends(axes: "Axes", ends: list[tuple[float, str, str]]) -> None:
+    """Names at the ends of the lines, moved apart so that none covers another."""
+    if not ends:
+        return
+    low, high = axes.get_ylim()
+    ends = sorted(
+        (max(value, low), name if value >= low else f"{name} ↓", colour) for value, name, colour in ends
+    )
+    gap = 0.052 * (high - low)
+    places = np.array([value for value, _, _ in ends])
+    for i in range(1, len(places)):
+        places[i] = max(places[i], places[i - 1] + gap)
+    places -= np.clip(places - np.array([v for v, _, _ in ends]), 0, None).mean()
+    for place, (_, name, colour) in zip(places, ends, strict=True):
+        axes.annotate(
+            name,
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            color=colour,
+            va="center",
+            annotation_clip=False,
+        )

@@ -111,7 +111,8 @@ def print_table(table: pl.DataFrame, cut: int = 0) -> None:
     table = table[[s.name for s in table if s.null_count() < len(s)]]
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for series in table:
-        shown.add_column(series.name, justify="right" if series.dtype.is_numeric() else "left")
+        number = series.dtype.is_numeric()
+        shown.add_column(series.name, justify="right" if number else "left", no_wrap=number)
     for row in table.iter_rows():
         shown.add_row(*(_cell(value) for value in row))
     console = Console(highlight=False, markup=False, emoji=False)
