@@ -16,10 +16,10 @@ from hiddenstate.data.text import to_text
 def nile() -> Sequences:
     """Yearly flow of the Nile at Aswan, 1871 to 1970, in 10^8 cubic metres: 100 real values.
 
-    The flow falls by a quarter about 1898, when building the first dam at Aswan began. Cobb (1978), "The
-    problem of the Nile: conditional solution to a changepoint problem", Biometrika 65, 243-251; the example
-    of Durbin and Koopman (2012), "Time Series Analysis by State Space Methods". Public domain, as the copy in
-    statsmodels, which was checked.
+    The flow falls by more than a fifth about 1898, when building the first dam at Aswan began. Cobb (1978),
+    "The problem of the Nile: conditional solution to a changepoint problem", Biometrika 65, 243-251; the
+    example of Durbin and Koopman (2012), "Time Series Analysis by State Space Methods". Public domain, as the
+    copy in statsmodels, which was checked.
     """
     return _table("nile", time="year", kinds="real")
 
