@@ -57,11 +57,11 @@ def write_comparison(
 
 def print_ranking(comparison: Comparison) -> None:
     """Print the table, best first, baselines dimmed."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("model")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("model", no_wrap=True)
     for name in ("nats per step", "to the best", "parameters", "seconds"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("note", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
+    table.add_column("note")
     for row in comparison.rows:
         table.add_row(*_cells(row, comparison.rows[0]), style="dim" if row.baseline else "")
     Console(highlight=False, markup=False, emoji=False).print(table)

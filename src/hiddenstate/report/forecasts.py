@@ -78,8 +78,10 @@ def _entry(array: np.ndarray, data: Sequences, column: int) -> np.ndarray:
 def plot_forecast(forecast: Forecast, data: Sequences, path: str | Path) -> None:
     """Draw the end of each sequence and what comes after it; of many sequences and columns the first few."""
     panels = [(s, c) for s in range(len(data)) for c in range(len(data.schema.columns))][:MOST_PANELS]
-    with style.canvas(path, 8, 0.5 + 2.7 * len(panels)) as figure:
-        axes = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
+    sizes = [min(data.schema.columns[column].size, MOST_SYMBOLS) for _, column in panels]
+    heights = [max(2.7, 0.17 * size) for size in sizes]
+    with style.canvas(path, 8, 0.5 + sum(heights)) as figure:
+        axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
         for (sequence, column), place in zip(panels, axes, strict=True):
             described = data.schema.columns[column]
             if described.kind == "symbol":

@@ -31,8 +31,9 @@ def plot_predictions(comparison: Comparison, path: str | Path, *, key: PRNGKeyAr
     columns = data.schema.columns[:MOST_COLUMNS]
     drawn = np.asarray(expected.sample(key, (DRAWS,)))[:, 0, first:]
     seen = data[0][first:]
-    with style.canvas(path, 8.5, 0.8 + 2.6 * len(columns)) as figure:
-        places = figure.subplots(len(columns), 1, squeeze=False, sharex=True)[:, 0]
+    heights = [max(2.6, 0.17 * min(column.size, MOST_SYMBOLS)) for column in columns]
+    with style.canvas(path, 8.5, 0.8 + sum(heights)) as figure:
+        places = figure.subplots(len(columns), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
         for i, (column, axes) in enumerate(zip(columns, places, strict=True)):
             draws, values = (drawn, seen) if data.schema.scalar else (drawn[..., i], seen[:, i])
             if column.kind == "symbol":

@@ -19,6 +19,8 @@ def plot_ranking(comparison: Comparison, path: str | Path) -> None:
     with style.canvas(path, 8.5, 1.3 + 0.3 * len(comparison.rows)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for place, row in zip(places, rows, strict=True):
+            if _is_far(row, rows):
+                continue
             colour = style.FAINT if row.baseline else style.MAIN
             fill = "white" if row.baseline else colour
             look = {"fmt": "o", "color": colour, "markerfacecolor": fill, "markersize": 6, "elinewidth": 1.6}
@@ -41,12 +43,10 @@ def plot_ranking(comparison: Comparison, path: str | Path) -> None:
 
 def _leave_out_far(left: "Axes", right: "Axes", rows: list[Row]) -> None:
     """Models far behind the worst baseline are told by an arrow, so that they do not squeeze the others."""
-    known = [row.difference + _error(row.difference_error) for row in rows if row.baseline]
-    limit = 1.5 * max(known, default=np.inf)
-    far = [(place, row) for place, row in enumerate(rows) if row.difference > limit > 0]
+    near = [row for row in rows if not _is_far(row, rows)]
+    far = [(place, row) for place, row in enumerate(rows) if _is_far(row, rows)]
     if not far:
         return
-    near = [row for row in rows if row.difference <= limit]
     for axes, value, error in (
         (left, "nats_per_step", "standard_error"),
         (right, "difference", "difference_error"),
@@ -64,6 +64,12 @@ def _leave_out_far(left: "Axes", right: "Axes", rows: list[Row]) -> None:
                 va="center",
                 color=style.MAIN,
             )
+
+
+def _is_far(row: Row, rows: list[Row]) -> bool:
+    known = [r.difference for r in rows if r.baseline]
+    limit = max(2 * max(known, default=np.inf), 3 * float(np.median([r.difference for r in rows])))
+    return row.difference > limit > 0
 
 
 def _error(value: float) -> float:

@@ -96,11 +96,7 @@ def label_ends(axes: "Axes", ends: list[tuple[float, str, str]]) -> None:
     ends = sorted(
         (max(value, low), name if value >= low else f"{name} ↓", colour) for value, name, colour in ends
     )
-    gap = 0.052 * (high - low)
-    places = np.array([value for value, _, _ in ends])
-    for i in range(1, len(places)):
-        places[i] = max(places[i], places[i - 1] + gap)
-    places -= np.clip(places - np.array([v for v, _, _ in ends]), 0, None).mean()
+    places = _apart([value for value, _, _ in ends], 0.052 * (high - low))
     for place, (_, name, colour) in zip(places, ends, strict=True):
         axes.annotate(
             name,
@@ -110,3 +106,17 @@ def label_ends(axes: "Axes", ends: list[tuple[float, str, str]]) -> None:
             va="center",
             annotation_clip=False,
         )
+
+
+def _apart(values: list[float], gap: float) -> list[float]:
+    """Places at least `gap` apart for sorted values: those too close share a block around their mean."""
+    blocks: list[list[float]] = []
+    for value in values:
+        blocks.append([value])
+        while len(blocks) > 1 and _edge(blocks[-1], -gap) < _edge(blocks[-2], gap) + gap:
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    return [_edge(block, -gap) + i * gap for block in blocks for i in range(len(block))]
+
+
+def _edge(block: list[float], gap: float) -> float:
+    return float(np.mean(block)) + gap * (len(block) - 1) / 2

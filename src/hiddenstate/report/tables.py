@@ -109,7 +109,7 @@ def _plain(value: Any) -> Any:
 def print_table(table: pl.DataFrame, cut: int = 0) -> None:
     """Print a table for reading, columns that hold nothing left out; `cut` is how many rows are not shown."""
     table = table[[s.name for s in table if s.null_count() < len(s)]]
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for series in table:
         number = series.dtype.is_numeric()
         shown.add_column(series.name, justify="right" if number else "left", no_wrap=number)
