@@ -1,4 +1,4 @@
-"""Whatever happens to a file's bytes, loading gives the model that was saved, or a FileError; never anything else."""
+"""Whatever happens to a file's bytes, loading gives the model that was saved or a FileError, nothing else."""
 
 from functools import cache
 from pathlib import Path

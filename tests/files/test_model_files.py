@@ -155,7 +155,7 @@ def test_header_tells_what_is_inside(tmp_path):
     assert told["model"]["class"] == "rnn"
 
 
-# -- what is refused -------------------------------------------------------------------------------------------
+# -- what is refused -----------------------------------------------------------------------------------------
 
 
 def refused(match, call, *args, error=hs.FileError, **options):
@@ -276,7 +276,7 @@ def test_loading_runs_no_code_of_the_class(tmp_path):
     assert calls == []
 
 
-# -- precision -------------------------------------------------------------------------------------------------
+# -- precision -----------------------------------------------------------------------------------------------
 
 
 def test_double_precision_is_never_narrowed_in_silence(tmp_path):
@@ -306,7 +306,7 @@ def test_whole_numbers_that_do_not_fit_are_refused(tmp_path):
     assert imaginary.dtype == "complex64"
 
 
-# -- interruption ----------------------------------------------------------------------------------------------
+# -- interruption --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)

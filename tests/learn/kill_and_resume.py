@@ -1,11 +1,11 @@
-"""Kill a training process at random moments, start it again, and compare the result with that of an unbroken run.
+"""Kill a training process at random moments, start it again, and compare the result with an unbroken run's.
 
     python tests/learn/kill_and_resume.py --times 20
 
-Every worker is a process of its own that trains a small network with a checkpoint and writes the final model and its
-history. It is killed by SIGKILL, which no process can catch, at a moment drawn between the start of training and the
-time an unbroken run takes. Killed runs are started again until they finish; model files and histories must be equal
-byte for byte.
+Every worker is a process of its own that trains a small network with a checkpoint and writes the final model
+and its history. It is killed by SIGKILL, which no process can catch, at a moment drawn between the start of
+training and the time an unbroken run takes. Killed runs are started again until they finish; model files and
+histories must be equal byte for byte.
 """
 
 import argparse
@@ -78,6 +78,13 @@ def results(folder: Path, name: str) -> tuple[bytes, bytes]:
     return (folder / f"{name}.model").read_bytes(), (folder / f"{name}.csv").read_bytes()
 
 
+def step_of(checkpoint: Path) -> int:
+    """How far a run has come; reading it is a test too: a killed writer must leave no half-written file."""
+    from hiddenstate.core.storage import read_tensors
+
+    return read_tensors(checkpoint)[1]["standing"]["step"] if checkpoint.exists() else 0
+
+
 def check(times: int, seed: int, epochs: int = EPOCHS, say=print) -> int:
     """Kill workers `times` times; returns how many runs were compared, all equal."""
     moments = random.Random(seed)
@@ -89,25 +96,26 @@ def check(times: int, seed: int, epochs: int = EPOCHS, say=print) -> int:
             raise SystemExit("two unbroken runs differ.")
         killed = runs = 0
         while killed < times:
-            name, kills = f"broken-{runs}", 0
-            while killed < times and kills < 3:
+            name, steps = f"broken-{runs}", []
+            while killed < times and len(steps) < 3:
                 worker = start(folder, name, epochs)
                 time.sleep(moments.uniform(0, duration))
                 if worker.poll() is not None:
                     break
                 worker.kill()
                 worker.wait()
-                kills, killed = kills + 1, killed + 1
+                steps, killed = [*steps, step_of(folder / f"{name}.checkpoint")], killed + 1
             finished(folder, name, epochs)
             if results(folder, name) != results(folder, "unbroken"):
                 raise SystemExit(
-                    f"run {runs}, killed {kills} times, differs from the unbroken one (seed {seed})."
+                    f"run {runs}, killed at {steps}, differs from the unbroken one (seed {seed})."
                 )
             left = [p.name for p in folder.iterdir() if p.name.endswith(".tmp")]
             if left:
                 raise SystemExit(f"unfinished files are left: {left}.")
             runs += 1
-            say(f"run {runs}: killed {kills} times, same bytes")
+            at = ", ".join(map(str, steps)) or "none"
+            say(f"run {runs}: killed with the checkpoint at step {at}; same bytes in the end")
     return runs
 
 
@@ -125,9 +133,7 @@ def main() -> None:
         work(given.folder, given.worker, given.epochs)
         return
     runs = check(given.times, given.seed, given.epochs)
-    print(
-        f"{given.times} kills in {runs} runs, seed {given.seed}: every model and history equal to the unbroken run's"
-    )
+    print(f"{given.times} kills in {runs} runs, seed {given.seed}: every result equal to the unbroken run's")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Unigram(hs.SequenceModel):
 
 @hs.register("test-edge")
 class Edge(Unigram):
-    """A bit whose odds are a function of a weight that is defined, or has a slope, for positive weights only."""
+    """A bit whose odds are a function of a weight, defined or with a slope for positive weights only."""
 
     function: str = eqx.field(static=True, default="log")
 

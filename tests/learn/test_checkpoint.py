@@ -7,12 +7,12 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
-from learn.small_models import Unigram, network, symbols
 
 import hiddenstate as hs
 from hiddenstate.core.storage import read_tensors, write_tensors
 from hiddenstate.learn import training
 from hiddenstate.learn.updates import Learner
+from learn.small_models import Unigram, network, symbols
 
 KEY = jr.key(11)
 DATA, VALID = symbols(10, 9, ragged=True), symbols(6, 9, seed=5)
@@ -45,13 +45,15 @@ def assert_same_result(one: hs.Fit, other: hs.Fit, tmp_path):
 
 
 SETTINGS = {
-    "plain": dict(epochs=4, batch_size=4),
-    "truncated": dict(epochs=3, batch_size=4, truncate=4),
-    "steps": dict(steps=9, batch_size=4, evaluate_steps=2),
-    "momentum": dict(
-        steps=8, batch_size=4, optimiser=optax.sgd(optax.exponential_decay(0.3, 3, 0.5), momentum=0.9)
-    ),
-    "stopping": dict(epochs=40, batch_size=5, patience=1, evaluate_every=1, learning_rate=0.5),
+    "plain": {"epochs": 4, "batch_size": 4},
+    "truncated": {"epochs": 3, "batch_size": 4, "truncate": 4},
+    "steps": {"steps": 9, "batch_size": 4, "evaluate_steps": 2},
+    "momentum": {
+        "steps": 8,
+        "batch_size": 4,
+        "optimiser": optax.sgd(optax.exponential_decay(0.3, 3, 0.5), momentum=0.9),
+    },
+    "stopping": {"epochs": 40, "batch_size": 5, "patience": 1, "evaluate_every": 1, "learning_rate": 0.5},
 }
 
 
@@ -67,9 +69,9 @@ def test_a_run_that_breaks_anywhere_continues_to_the_same_bits(settings, validat
 
     whole = run(1e9, None)
     places = random.Random(f"{settings}{validation}")
-    for every in (0, 1e9):  # after every update, or only at the beginning
+    for every, breaks in ((0, 2), (1e9, 1)):  # written after every update, or only at the beginning
         path.unlink(missing_ok=True)
-        for _ in range(3):
+        for _ in range(breaks):
             with monkeypatch.context() as patch:
                 interrupted_at(patch, places.randint(1, 4), Interruption())
                 try:
@@ -133,31 +135,32 @@ def test_a_run_that_stopped_at_a_bad_number_stays_stopped(tmp_path):
     assert "not finite" in run().reason
 
 
-# -- what is refused -------------------------------------------------------------------------------------------
+# -- what is refused -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (dict(key=jr.key(12)), "the key differs"),
-        (dict(model=Unigram(jnp.asarray([0.0, 0.0, 1e-9]))), "the model differs"),
-        (dict(data=symbols(10, 9, seed=2, ragged=True)), "the data differ"),
-        (dict(validation=None), "the validation data differ"),
-        (dict(validation=VALID.after(1)), "the validation data differ"),
-        (dict(batch_size=5), "batch_size was 4 and is 5"),
-        (dict(epochs=4), "epochs was 3 and is 4"),
-        (dict(truncate=3), "truncate was None and is 3"),
-        (dict(learning_rate=0.02), "learning_rate was 0.01 and is 0.02"),
-        (dict(learning_rate=optax.constant_schedule(0.01)), "learning_rate differs"),
-        (dict(optimiser=optax.sgd(0.1)), "optimiser differs"),
-        (dict(strategy=hs.Sequential()), r"strategy was Auto\(\) and is Sequential.checkpoint=False."),
-        (dict(batch_size=5, clip=None), "batch_size was 4 and is 5; clip was 1.0 and is None"),
+        ({"key": jr.key(12)}, "the key differs"),
+        ({"model": Unigram(jnp.asarray([0.0, 0.0, 1e-9]))}, "the model differs"),
+        ({"data": symbols(10, 9, seed=2, ragged=True)}, "the data differ"),
+        ({"validation": None}, "the validation data differ"),
+        ({"validation": VALID.after(1)}, "the validation data differ"),
+        ({"batch_size": 5}, "batch_size was 4 and is 5"),
+        ({"epochs": 4}, "epochs was 3 and is 4"),
+        ({"truncate": 3}, "truncate was None and is 3"),
+        ({"learning_rate": 0.02}, "learning_rate was 0.01 and is 0.02"),
+        ({"learning_rate": optax.constant_schedule(0.01)}, "learning_rate differs"),
+        ({"optimiser": optax.sgd(0.1)}, "optimiser differs"),
+        ({"strategy": hs.Sequential()}, r"strategy was Auto\(\) and is Sequential.checkpoint=False."),
+        ({"batch_size": 5, "clip": None}, "batch_size was 4 and is 5; clip was 1.0 and is None"),
     ],
     ids=lambda case: str(sorted(case)) if isinstance(case, dict) else None,
 )
 def test_another_run_is_refused_and_says_what_differs(change, match, tmp_path):
-    def run(model=Unigram(jnp.zeros(3)), data=DATA, validation=VALID, key=KEY, **settings):
+    def run(model=None, data=DATA, validation=VALID, key=KEY, **settings):
         method = hs.SGD(**{"epochs": 3, "batch_size": 4, **settings})
+        model = Unigram(jnp.zeros(3)) if model is None else model
         return hs.fit(model, data, method, key=key, validation=validation, checkpoint=tmp_path / "run")
 
     run()

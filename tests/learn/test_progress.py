@@ -5,10 +5,10 @@ import io
 import jax.numpy as jnp
 import jax.random as jr
 import pytest
-from learn.small_models import Unigram, symbols
 
 import hiddenstate as hs
 from hiddenstate.learn import progress
+from learn.small_models import Unigram, symbols
 
 
 class Terminal(io.StringIO):
@@ -37,7 +37,7 @@ def test_on_a_terminal_it_shows_loss_validation_and_speed(eager, monkeypatch, ca
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("options", [dict(progress=False), dict()])
+@pytest.mark.parametrize("options", [{"progress": False}, {}])
 def test_otherwise_it_is_quiet(options, eager, monkeypatch, capfd):
     terminal = Terminal() if options else io.StringIO()
     monkeypatch.setattr("sys.stderr", terminal)

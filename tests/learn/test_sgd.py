@@ -8,16 +8,16 @@ import numpy as np
 import optax
 import polars as pl
 import pytest
-from learn.small_models import Unigram, network, symbols
 
 import hiddenstate as hs
 from hiddenstate.core import Arrays
 from hiddenstate.learn import updates
 from hiddenstate.learn.evaluation import nats_per_step
 from hiddenstate.learn.minibatches import START, Minibatches, Place, chunks
+from learn.small_models import Unigram, network, symbols
 
 KEY = jr.key(7)
-EXACT = dict(clip=None, patience=None)
+EXACT = {"clip": None, "patience": None}
 
 
 def loss(model, data) -> float:
@@ -32,7 +32,7 @@ def assert_same(one, other):
     assert eqx.tree_equal(one, other, typematch=True)
 
 
-# -- learning --------------------------------------------------------------------------------------------------
+# -- learning ------------------------------------------------------------------------------------------------
 
 
 def test_unigram_reaches_the_empirical_entropy():
@@ -104,7 +104,7 @@ def test_old_style_keys_work_and_give_the_same():
     assert_same(runs[0].model, runs[1].model)
 
 
-# -- one update ------------------------------------------------------------------------------------------------
+# -- one update ----------------------------------------------------------------------------------------------
 
 
 def test_an_update_is_the_gradient_of_the_mean_over_steps_whatever_the_padding():
@@ -140,7 +140,7 @@ def test_batches_filled_up_with_empty_sequences_weigh_nothing():
 
 def test_clipping_bounds_the_update_and_not_the_record():
     model = Unigram(jnp.asarray([5.0, 0.0, 0.0]))
-    options = dict(steps=1, optimiser=optax.sgd(1.0))
+    options = {"steps": 1, "optimiser": optax.sgd(1.0)}
     free, clipped = (hs.fit(model, symbols(), hs.SGD(clip=c, **options), key=KEY) for c in (None, 0.01))
     assert np.linalg.norm(free.model.logits - model.logits) == pytest.approx(free.history["gradient_norm"][0])
     assert np.linalg.norm(clipped.model.logits - model.logits) == pytest.approx(0.01)
@@ -163,7 +163,7 @@ def test_schedules_and_optimisers_of_optax_are_taken():
     assert_same(ours.model, theirs.model)
 
 
-# -- truncated backpropagation through time --------------------------------------------------------------------
+# -- truncated backpropagation through time ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("truncate", [9, 100])
@@ -216,7 +216,7 @@ def test_chunks_cover_everything_once():
     assert [p.lengths for p in chunks(Arrays(values[:, :6]), 3)] == [None, None]
 
 
-# -- context ---------------------------------------------------------------------------------------------------
+# -- context -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("truncate", [None, 2])
@@ -232,7 +232,7 @@ def test_context_moves_the_state_and_is_not_learned_from(truncate):
     assert fit.history["loss"].to_list() == pytest.approx([loss(model, nothing)] * 3)
 
 
-# -- order, shapes and memory ----------------------------------------------------------------------------------
+# -- order, shapes and memory --------------------------------------------------------------------------------
 
 
 def test_the_order_is_a_function_of_key_and_epoch_and_can_be_taken_up_anywhere():
@@ -281,7 +281,7 @@ def test_validation_in_pieces_is_the_whole(monkeypatch):
     assert nats_per_step(learner, learner.initial, model, data, 3) == pytest.approx(whole, rel=1e-12)
 
 
-# -- the record ------------------------------------------------------------------------------------------------
+# -- the record ----------------------------------------------------------------------------------------------
 
 
 def test_history_has_one_row_per_update_and_no_clock():
@@ -319,32 +319,32 @@ def test_evaluations_can_be_counted_in_steps():
     assert fit.history["validation"].is_not_null().arg_true().to_list() == [2, 5, 6]
 
 
-# -- what is refused -------------------------------------------------------------------------------------------
+# -- what is refused -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        (dict(learning_rate=0), "learning_rate is 0; it must be a positive number"),
-        (dict(learning_rate=-1.0), "learning_rate is -1.0"),
-        (dict(learning_rate=float("nan")), "learning_rate is nan"),
-        (dict(learning_rate="fast"), "learning_rate is 'fast'"),
-        (dict(batch_size=0), "batch_size is 0; it must be a whole number from 1 on"),
-        (dict(batch_size=2.5), "batch_size is 2.5"),
-        (dict(truncate=0), "truncate is 0; it must be a whole number from 1 on or None"),
-        (dict(epochs=0), "epochs is 0"),
-        (dict(steps=-1), "steps is -1"),
-        (dict(epochs=True), "epochs is True"),
-        (dict(clip=0.0), "clip is 0.0"),
-        (dict(patience=0), "patience is 0"),
-        (dict(buckets=0), "buckets is 0"),
-        (dict(tolerance=-1e-3), "tolerance is -0.001"),
-        (dict(evaluate_every=0), "evaluate_every is 0"),
-        (dict(evaluate_steps=0), "evaluate_steps is 0"),
-        (dict(checkpoint_every=-1), "checkpoint_every is -1"),
-        (dict(strategy="sequential"), "strategy is 'sequential'"),
-        (dict(optimiser="adam"), "optimiser is 'adam'"),
-        (dict(optimiser=optax.sgd(1.0), learning_rate=1.0), "but not both"),
+        ({"learning_rate": 0}, "learning_rate is 0; it must be a positive number"),
+        ({"learning_rate": -1.0}, "learning_rate is -1.0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan"),
+        ({"learning_rate": "fast"}, "learning_rate is 'fast'"),
+        ({"batch_size": 0}, "batch_size is 0; it must be a whole number from 1 on"),
+        ({"batch_size": 2.5}, "batch_size is 2.5"),
+        ({"truncate": 0}, "truncate is 0; it must be a whole number from 1 on or None"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"steps": -1}, "steps is -1"),
+        ({"epochs": True}, "epochs is True"),
+        ({"clip": 0.0}, "clip is 0.0"),
+        ({"patience": 0}, "patience is 0"),
+        ({"buckets": 0}, "buckets is 0"),
+        ({"tolerance": -1e-3}, "tolerance is -0.001"),
+        ({"evaluate_every": 0}, "evaluate_every is 0"),
+        ({"evaluate_steps": 0}, "evaluate_steps is 0"),
+        ({"checkpoint_every": -1}, "checkpoint_every is -1"),
+        ({"strategy": "sequential"}, "strategy is 'sequential'"),
+        ({"optimiser": "adam"}, "optimiser is 'adam'"),
+        ({"optimiser": optax.sgd(1.0), "learning_rate": 1.0}, "but not both"),
     ],
 )
 def test_bad_settings_are_sentences(options, match):

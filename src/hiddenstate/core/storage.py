@@ -1,10 +1,11 @@
-"""Arrays and a JSON header in one safetensors file, written whole or not at all, read without running anything."""
+"""Arrays and a JSON header in one safetensors file, written whole or not at all, and without code."""
 
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,22 @@ from safetensors.numpy import save as to_bytes
 
 from hiddenstate.core.errors import FileError
 
+VERSION = version("hiddenstate")
+"""The version of the library, for the headers of files."""
+
 _HEADER = "hiddenstate"
 _DIGEST = "sha256"
 _COMPLEX = "#complex"
-DTYPES = frozenset(
-    ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-    + ["float16", "float32", "float64", "complex64", "complex128"]
-)
+_SIZES = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64), "complex": (64, 128)}
+DTYPES = frozenset(["bool", *(f"{kind}{size}" for kind, sizes in _SIZES.items() for size in sizes)])
 """The types of arrays that a file can hold."""
 
 
 def write_tensors(path: str | Path, arrays: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     """Write arrays and header to `path` atomically: a reader sees the old file or the new one, never a part.
 
-    The same arrays and header give the same bytes. A digest of both goes with them, so that damage is noticed.
+    The same arrays and header give the same bytes. A digest of both goes with them, so that damage is
+    noticed.
     """
     tensors = {}
     for name, array in arrays.items():
@@ -35,7 +38,7 @@ def write_tensors(path: str | Path, arrays: Mapping[str, Any], header: Mapping[s
         if array.dtype.name not in DTYPES:
             raise FileError(f"{name} is an array of {array.dtype}; a file holds {', '.join(sorted(DTYPES))}.")
         if np.iscomplexobj(array):
-            name, array = name + _COMPLEX, np.stack([array.real, array.imag], axis=-1)
+            name, array = name + _COMPLEX, np.stack([np.real(array), np.imag(array)], axis=-1)
         tensors[name] = array
     sealed = {**header, _DIGEST: _digest(tensors, dict(header))}
     write_bytes(path, to_bytes(tensors, {_HEADER: _text(sealed)}))

@@ -1,4 +1,4 @@
-"""Models on disk: one safetensors file each, that names classes and holds arrays and runs nothing when read."""
+"""Models on disk: one safetensors file each, with arrays and the names of classes, and no code."""
 
 from hiddenstate.files.model import FORMAT, header, load, save
 

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hiddenstate import __version__, catalogue
+from hiddenstate import catalogue
 from hiddenstate.core import FileError, HiddenStateError
-from hiddenstate.core.storage import read_tensors, write_tensors
+from hiddenstate.core.storage import VERSION, read_tensors, write_tensors
 from hiddenstate.files.tree import Decoder, encode
 
 FORMAT = 1
@@ -24,21 +24,21 @@ _OTHERS = {"checkpoint": "a training checkpoint; give it to hs.fit(..., checkpoi
 def save(model: eqx.Module, path: str | Path) -> None:
     """Write a model to one file, whole or not at all.
 
-    The file is in the safetensors format: arrays, and a JSON header that says what they belong to. It holds no code.
-    The same model gives the same bytes.
+    The file is in the safetensors format: arrays, and a JSON header that says what they belong to. It holds
+    no code. The same model gives the same bytes.
     """
     if not isinstance(model, eqx.Module):
         raise HiddenStateError(f"hs.save takes a model; got {type(model).__name__}.")
     arrays: dict[str, np.ndarray] = {}
     tree = encode(model, arrays)
-    write_tensors(path, arrays, {"format": FORMAT, "library": __version__, "kind": "model", "model": tree})
+    write_tensors(path, arrays, {"format": FORMAT, "library": VERSION, "kind": "model", "model": tree})
 
 
 def load(path: str | Path, *, dtype: Any = None) -> Any:
     """The model in a file that `save` wrote, with the same predictions bit for bit.
 
-    Only classes registered in this process are built, and none of their code is run by loading. `dtype` (float32 or
-    float64) converts floating arrays; without it they keep the type they were saved in.
+    Only classes registered in this process are built, and none of their code is run by loading. `dtype`
+    (float32 or float64) converts floating arrays; without it they keep the type they were saved in.
     """
     real = _real(dtype)
     arrays, head = read_tensors(path)
@@ -57,7 +57,7 @@ def load(path: str | Path, *, dtype: Any = None) -> Any:
 
 
 def header(path: str | Path) -> dict[str, Any]:
-    """What a file of hiddenstate says of itself: its format, the version that wrote it, its kind, its structure."""
+    """What a file of hiddenstate says of itself: format, version that wrote it, kind and structure."""
     return read_tensors(path)[1]
 
 
@@ -75,7 +75,8 @@ def _check(head: dict[str, Any], path: str | Path) -> None:
         raise FileError(f"{path} is damaged: its format is {format_!r}.")
     if format_ > FORMAT:
         raise FileError(
-            f"{path} was written by a newer version: format {format_}; this version reads {FORMAT}. Upgrade hiddenstate."
+            f"{path} was written by a newer version: format {format_}; this version reads {FORMAT}. "
+            "Upgrade hiddenstate."
         )
 
 
@@ -103,7 +104,7 @@ def _as_jax(name: str, array: np.ndarray, real: np.dtype | None) -> jax.Array:
     kept = jax.dtypes.canonicalize_dtype(target)
     if kept != target and not (real is not None and np.array_equal(array.astype(kept), array)):
         raise FileError(
-            f"the array {name!r} is {target}, and JAX keeps 32 bits: call jax.config.update('jax_enable_x64', True) "
-            "first, or load it with dtype='float32'."
+            f"the array {name!r} is {target}, and JAX keeps 32 bits: call "
+            "jax.config.update('jax_enable_x64', True) first, or load it with dtype='float32'."
         )
     return jnp.asarray(array.astype(kept))

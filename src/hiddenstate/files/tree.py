@@ -3,8 +3,9 @@
 Plain values stand for themselves in the JSON; everything else is an object with one tag:
 
     {"class": name, "fields": {...}}                      a registered module, frozen dataclass or named tuple
-    {"array": name, "dtype": ..., "shape": [...]}         a tensor of the file, as a JAX array ("numpy": a NumPy array)
-    {"key": name, "dtype": ..., "shape": ..., "impl": ...}  the raw numbers of a random key
+    {"array": name, "dtype": ..., "shape": [...]}         a tensor of the file, to be a JAX array
+    {"numpy": name, "dtype": ..., "shape": [...]}         the same, to be a NumPy array
+    {"key": name, ..., "impl": ...}                       the same, the raw numbers of a random key
     {"float": "0x1.8p+1"}                                 every bit of a number, also "inf" and "nan"
     {"tuple": [...]}  {"list": [...]}  {"dict": [[key, value], ...]}
 """
@@ -37,7 +38,7 @@ _DEEP = 100
 """No model is nested deeper than this; a file that is was not written by us."""
 
 
-# -- writing ---------------------------------------------------------------------------------------------------
+# -- writing -------------------------------------------------------------------------------------------------
 
 
 def encode(value: Any, arrays: dict[str, np.ndarray], path: tuple[str, ...] = ()) -> Any:
@@ -83,9 +84,9 @@ def _encode_array(value: Any, arrays: dict[str, np.ndarray], path: tuple[str, ..
 def _unstorable(value: Any, path: tuple[str, ...]) -> FileError:
     said = repr(value)
     return FileError(
-        f"{_place(path)} is {said if len(said) < 80 else said[:77] + '...'} of type {type(value).__name__}, which a "
-        "model file cannot hold. It holds arrays, numbers, text, None, tuples, lists, dicts with text as keys, and "
-        "registered classes; keep the name of a function in place of the function."
+        f"{_place(path)} is {said if len(said) < 80 else said[:77] + '...'} of type {type(value).__name__}, "
+        "which a model file cannot hold. It holds arrays, numbers, text, None, tuples, lists, dicts with "
+        "text as keys, and registered classes; keep the name of a function in place of the function."
     )
 
 
@@ -93,7 +94,7 @@ def _place(path: tuple[str, ...]) -> str:
     return f"the field {'.'.join(path)!r} of the model" if path else "the model"
 
 
-# -- reading ---------------------------------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------------------------
 
 
 class Decoder:
@@ -127,8 +128,8 @@ class Decoder:
             cls = registered_class(name)
         except RegistryError:
             raise FileError(
-                f"it holds a {name!r}, and no class is registered under that name: import the module that defines it "
-                "first, or upgrade hiddenstate."
+                f"it holds a {name!r}, and no class is registered under that name: import the module that "
+                "defines it first, or upgrade hiddenstate."
             ) from None
         if not _is_record(cls):
             raise FileError(f"it holds a {name!r}, which is no class that a file can describe.")
@@ -163,7 +164,7 @@ class Decoder:
     def _key(self, node: dict[str, Any], depth: int) -> jax.Array:
         name, data = self._tensor(node, "key", 4)
         try:
-            return jax.random.wrap_key_data(data, impl=node.get("impl"))
+            return jax.random.wrap_key_data(jax.numpy.asarray(data), impl=node.get("impl"))
         except (TypeError, ValueError) as error:
             raise FileError(f"{name!r} is no random key: {error}.") from None
 
@@ -204,7 +205,7 @@ def _assemble(cls: type, values: dict[str, Any]) -> Any:
     return made
 
 
-# -- both ------------------------------------------------------------------------------------------------------
+# -- both ----------------------------------------------------------------------------------------------------
 
 
 def _is_record(cls: type) -> bool:

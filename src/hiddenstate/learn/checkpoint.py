@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hiddenstate import __version__
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import FileError, Sequences
-from hiddenstate.core.storage import read_tensors, remove_leftovers, write_tensors
+from hiddenstate.core.storage import VERSION, read_tensors, remove_leftovers, write_tensors
 from hiddenstate.learn.history import History
 from hiddenstate.learn.minibatches import Place
 from hiddenstate.learn.standing import Standing, Verdict
@@ -30,8 +29,8 @@ _LEAVES = ("learned", "measured", "best", "optimiser")
 class Checkpoint:
     """The file of one run; without a path it does nothing.
 
-    `identity` says which run it is: digests of the model, data and key, and the settings. A file of another run is
-    refused, never overwritten.
+    `identity` says which run it is: digests of the model, data and key, and the settings. A file of another
+    run is refused, never overwritten.
     """
 
     def __init__(self, path: Path | None, identity: Mapping[str, str], every: float):
@@ -39,7 +38,10 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def restore(self, start: Standing, state: Leaves) -> tuple[Standing, History] | None:
-        """Where the run was; None if it has not begun. `start` and the leaves of one `state` say what to expect."""
+        """Where the run was; None if it has not begun.
+
+        `start` and the leaves of the `state` of one sequence say what to expect.
+        """
         if self.path is None:
             return None
         remove_leftovers(self.path)
@@ -62,7 +64,7 @@ class Checkpoint:
         if self.path is None:
             return
         arrays, described = _pack(standing, history)
-        header = {"format": FORMAT, "library": __version__, "kind": "checkpoint"}
+        header = {"format": FORMAT, "library": VERSION, "kind": "checkpoint"}
         write_tensors(self.path, arrays, {**header, "identity": self.identity, "standing": described})
         self._saved = time.monotonic()
 
@@ -76,8 +78,8 @@ class Checkpoint:
             raise FileError(f"{self.path} holds no checkpoint; give another path.")
         if header.get("format") != FORMAT:
             raise FileError(
-                f"the checkpoint {self.path} has format {header.get('format')}; this version reads {FORMAT}. Continue "
-                "with the version that wrote it, or delete it to start the run again."
+                f"the checkpoint {self.path} has format {header.get('format')}; this version reads {FORMAT}. "
+                "Continue with the version that wrote it, or delete it to start the run again."
             )
         then = header.get("identity")
         then = then if isinstance(then, dict) else {}
@@ -86,8 +88,8 @@ class Checkpoint:
         ]
         if differences:
             raise FileError(
-                f"{self.path} is the checkpoint of another run: {'; '.join(differences)}. Give the same arguments to "
-                "continue it, or another path to start anew."
+                f"{self.path} is the checkpoint of another run: {'; '.join(differences)}. Give the same "
+                "arguments to continue it, or another path to start anew."
             )
 
 
@@ -137,7 +139,7 @@ def _difference(name: str, then: str | None, now: str) -> str:
     return f"{name} was {then} and is {now}"
 
 
-# -- a standing as arrays and JSON -----------------------------------------------------------------------------
+# -- a standing as arrays and JSON ---------------------------------------------------------------------------
 
 
 def _pack(standing: Standing, history: History) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -166,7 +168,9 @@ def _unpack(
         name: _restored(arrays, name, getattr(start, name), lambda like: like.shape) for name in _LEAVES
     }
     carried = _restored(arrays, "carried", state, None) if described["carries"] else None
-    stopping = {n: float.fromhex(v) if n in _FLOATS else v for n, v in described["stopping"].items()}
+    stopping: dict[str, Any] = {
+        n: float.fromhex(v) if n in _FLOATS else v for n, v in described["stopping"].items()
+    }
     verdict = described["verdict"]
     total, steps = described["window"]
     kept = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}

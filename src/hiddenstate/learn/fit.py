@@ -23,9 +23,9 @@ def fit(
 ) -> Fit:
     """Learn a model from data by a method, for example ``hs.fit(model, data, hs.SGD(epochs=50), key=key)``.
 
-    With `validation` data the model that predicts them best is returned. With a path as `checkpoint` a run that was
-    interrupted goes on where it was when it is started again with the same arguments, to the same result bit for bit.
-    `progress` shows a bar where there is a terminal to show it in.
+    With `validation` data the model that predicts them best is returned. With a path as `checkpoint` a run
+    that was interrupted goes on where it was when it is started again with the same arguments, to the same
+    result bit for bit. `progress` shows a bar where there is a terminal to show it in.
     """
     if not isinstance(model, SequenceModel):
         raise HiddenStateError(

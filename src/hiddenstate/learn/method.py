@@ -15,9 +15,9 @@ from hiddenstate.core import SequenceModel, Sequences
 class Fit:
     """A learned model, and how it came about.
 
-    `history` has one row per update: step, epoch, loss (nats per step), validation (nats per step, null where it was
-    not evaluated) and gradient_norm. `converged` is True only if learning stopped because it no longer improved;
-    `reason` says in a sentence why it stopped.
+    `history` has one row per update: step, epoch, loss (nats per step), validation (nats per step, null where
+    it was not evaluated) and gradient_norm. `converged` is True only if learning stopped because it no longer
+    improved; `reason` says in a sentence why it stopped.
     """
 
     model: Any

@@ -38,8 +38,8 @@ class Minibatch(NamedTuple):
 class Minibatches:
     """The order of updates: a pure function of the key and the epoch, so that it can be taken up anywhere.
 
-    All batches of one bucket have the same shape, and either all have lengths or none has, so that one program serves
-    them all.
+    All batches of one bucket have the same shape, and either all have lengths or none has, so that one
+    program serves them all.
     """
 
     model: SequenceModel
@@ -50,7 +50,7 @@ class Minibatches:
     key: PRNGKeyArray
 
     def after(self, done: Place, epochs: int | None) -> Iterator[Minibatch]:
-        """The minibatches that come after the place `done`, to the end of the last epoch (None: without end)."""
+        """The minibatches after the place `done`, to the end of the last epoch (None: without end)."""
         epoch = done.epoch
         while epochs is None or epoch < epochs:
             yield from self._epoch(epoch, done)
@@ -84,7 +84,7 @@ def even(model: SequenceModel, batch: Sequences, data: Sequences, size: int) -> 
 
 
 def chunks(arrays: Arrays, steps: int | None) -> Iterator[Arrays]:
-    """The arrays cut in time into chunks of `steps`, all of one shape; chunks behind every sequence's end are left out."""
+    """The arrays in chunks of `steps` in time, all of one shape, to the end of the longest sequence."""
     time = arrays.values.shape[1]
     if steps is None or steps >= time:
         yield arrays

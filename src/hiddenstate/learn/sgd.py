@@ -1,7 +1,7 @@
 """Stochastic gradient descent on the log-probability: for every model."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +27,21 @@ _RATE = 1e-2
 class SGD(Method):
     r"""Gradient steps on minibatches; the loss is :math:`-\log p` per time step, in nats.
 
-    **Budget.** At most `epochs` passes over the data or `steps` updates, whichever comes first. If neither is given it
-    is 100 epochs, or on small data as many as make 1000 updates. It stops sooner when `patience` evaluations in a row
-    have not improved by more than `tolerance` nats per step: on the validation data, or without them on the mean
-    training loss since the evaluation before. It evaluates every `evaluate_every` epochs or every `evaluate_steps`
-    updates; if neither is given, at the end of an epoch once there have been 10 updates since the last time.
+    **Budget.** At most `epochs` passes over the data or `steps` updates, whichever comes first. If neither is
+    given it is 100 epochs, or on small data as many as make 1000 updates. It stops sooner when `patience`
+    evaluations in a row have not improved by more than `tolerance` nats per step: on the validation data, or
+    without them on the mean training loss since the evaluation before. It evaluates every `evaluate_every`
+    epochs or every `evaluate_steps` updates; if neither is given, at the end of an epoch once there have been
+    10 updates since the last time.
 
-    **Update.** Minibatches of `batch_size` sequences, sorted into `buckets` by length. `optimiser` is any optax
-    transformation; without one it is Adam with `learning_rate`, a number or an optax schedule. Gradients are scaled
-    down to the norm `clip` (None: never). With `truncate` the gradient flows back through that many steps only: chunks
-    of a minibatch are taken in order, each one an update, with the state carried over (truncated backpropagation
-    through time).
+    **Update.** Minibatches of `batch_size` sequences, sorted into `buckets` by length. `optimiser` is any
+    optax transformation; without one it is Adam with `learning_rate`, a number or an optax schedule.
+    Gradients are scaled down to the norm `clip` (None: never). With `truncate` the gradient flows back
+    through that many steps only: chunks of a minibatch are taken in order, each one an update, with the state
+    carried over (truncated backpropagation through time).
 
-    `strategy` says how the model runs over time. A checkpoint, if there is one, is written every `checkpoint_every`
-    seconds.
+    `strategy` says how the model runs over time. A checkpoint, if there is one, is written every
+    `checkpoint_every` seconds.
     """
 
     epochs: int | None = None
@@ -55,7 +56,7 @@ class SGD(Method):
     tolerance: float = 1e-4
     evaluate_every: int | None = None
     evaluate_steps: int | None = None
-    strategy: Strategy = Auto()
+    strategy: Strategy = field(default_factory=Auto)
     checkpoint_every: float = 30.0
 
     def __post_init__(self):
@@ -115,8 +116,10 @@ class SGD(Method):
             return training.run(bar)
 
     def _settings(self, learner: Learner) -> dict[str, str]:
-        """What bears on the result, as text. A function is known by what it does: a schedule by its values at some
-        steps, an optimiser by its first updates."""
+        """What bears on the result, as text.
+
+        A function is known by what it does: a schedule by its values, an optimiser by its first updates.
+        """
         settings = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name != "checkpoint_every"}
         if callable(self.learning_rate):
             settings["learning_rate"] = digest_of(

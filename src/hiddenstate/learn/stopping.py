@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 class Stopping:
     """What early stopping remembers of the evaluations.
 
-    `best` is the lowest value and `best_step` when it was; `reference` is the value from which an improvement by more
-    than the tolerance counts, and `waited` how many evaluations have passed since there was one. `first` and
-    `evaluated` are the steps of the first and the last evaluation.
+    `best` is the lowest value and `best_step` when it was; `reference` is the value from which an improvement
+    by more than the tolerance counts, and `waited` how many evaluations have passed since there was one.
+    `first` and `evaluated` are the steps of the first and the last evaluation.
     """
 
     best: float = math.inf

@@ -73,7 +73,7 @@ class Training:
         )
 
     def _go_on(self, standing: Standing, history: History, bar: Bar) -> Standing:
-        """Update by update to a verdict; each new standing is complete, so that any of them can be taken up again."""
+        """Update by update to a verdict; every standing on the way is complete and can be taken up again."""
         per_epoch = self.minibatches.per_epoch
         try:
             for minibatch in self.minibatches.after(standing.done, self.limits.epochs):
@@ -94,7 +94,7 @@ class Training:
         due = after.verdict is None and self._is_due(after, minibatch)
         return self._evaluate(after, history) if due else after
 
-    # -- one update --------------------------------------------------------------------------------------------
+    # -- one update ------------------------------------------------------------------------------------------
 
     def _update(self, standing: Standing, minibatch: Minibatch, history: History) -> Standing:
         carried = standing.carried if minibatch.place.chunk else None
@@ -128,11 +128,12 @@ class Training:
             if self.validation is not None
             else "the last one with a finite loss"
         )
-        reason = f"the {fault} was not finite at step {after.step} (epoch {after.done.epoch + 1}); the model is {kept}."
+        place = f"step {after.step} (epoch {after.done.epoch + 1})"
+        reason = f"the {fault} was not finite at {place}; the model is {kept}."
         best = before.best if self.validation is not None else good
         return replace(after, best=best, verdict=Verdict(False, reason))
 
-    # -- evaluation --------------------------------------------------------------------------------------------
+    # -- evaluation ------------------------------------------------------------------------------------------
 
     def _is_due(self, standing: Standing, minibatch: Minibatch) -> bool:
         since = standing.step - standing.stopping.evaluated
@@ -151,7 +152,7 @@ class Training:
         )
 
     def _evaluate(self, standing: Standing, history: History) -> Standing:
-        """The value that decides: on validation data, or without them the mean loss since the last evaluation."""
+        """The value that decides: on validation data, or without them the mean loss since the last time."""
         if self.validation is None:
             value, candidate = standing.window[0] / standing.window[1], standing.measured
         else:
@@ -165,8 +166,8 @@ class Training:
         if not stopping.improved:
             start = "the model it started from" if self.validation is not None else "the first evaluation"
             reason = (
-                f"{self._watched} was no better than at {start} for {stopping.waited} evaluations: either that is the "
-                "optimum already, or the learning rate is too high."
+                f"{self._watched} was no better than at {start} for {stopping.waited} evaluations: either "
+                "that is the optimum already, or the learning rate is too high."
             )
             return replace(after, verdict=Verdict(False, reason))
         reason = (
@@ -175,7 +176,7 @@ class Training:
         )
         return replace(after, verdict=Verdict(True, reason))
 
-    # -- the end -----------------------------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------------------
 
     @property
     def _watched(self) -> str:

@@ -1,4 +1,4 @@
-"""One update of the learned arrays, compiled: loss, gradient, clipping, optimiser, and whether all was finite."""
+"""One update of the learned arrays, compiled: loss, gradient, clipping, optimiser, whether all was finite."""
 
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ Leaves = list[Array]
 
 
 class Outcome(NamedTuple):
-    """What one update gives: the new arrays (the old ones where something was not finite) and what was measured."""
+    """What one update gives: new arrays (the old ones if something was not finite) and what was measured."""
 
     learned: Leaves
     optimiser: Leaves
@@ -43,6 +43,7 @@ class Learner:
         strategy: Strategy,
         clip: float | None,
     ):
+        learned: Any
         learned, self._rest = partition(model)
         self.initial, self._tree = _strong_leaves(learned)
         self.optimiser_initial, self._optimiser_tree = _strong_leaves(optimiser.init(learned))
@@ -63,10 +64,11 @@ class Learner:
         The gradient is compiled for every shape of minibatches, the rest only once.
         """
         loss, gradient, final = self._gradient(self._rest_arrays, learned, arrays, carried)
-        return Outcome(*self._apply(learned, optimiser, loss, gradient), final)
+        new, state, measured = self._apply(learned, optimiser, loss, gradient)
+        return Outcome(new, state, measured, final)
 
     def probe(self) -> Leaves:
-        """What the optimiser makes of two made-up gradients: the same for the same optimiser, in any process."""
+        """What the optimiser makes of two made-up gradients: its mark, equal in any process."""
 
         @jax.jit
         def first_updates(learned, state):
@@ -156,7 +158,7 @@ def _strong_leaves(tree: Any) -> tuple[Leaves, Any]:
 
 
 def _strong(array: Any, dtype: Any = None) -> Any:
-    """The array with a type that does not give way to others: what a checkpoint restores is of the same kind."""
+    """The array with a type that does not give way to others, as one from a checkpoint has."""
     dtype = array.dtype if dtype is None else dtype
     if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         return array
