@@ -1,7 +1,7 @@
 """Every Python block of README.md and of the pages in docs/ runs, and prints what the page says.
 
 The blocks of a page run in order in one namespace, in an empty folder, in the precision that a user has by
-default. A block marked `output` holds what the block before it prints. Words and whole numbers must be the same;
+default. A block marked `output` holds what the block before it prints. Words and whole numbers are the same;
 others may differ by 5%, because learning is the same bit for bit on one machine only.
 """
 
