@@ -42,10 +42,15 @@ if TYPE_CHECKING:
     from hiddenstate.inference import sample as sample
     from hiddenstate.inference import states as states
     from hiddenstate.inference import step_log_probs as step_log_probs
+    from hiddenstate.learn import LBFGS as LBFGS
     from hiddenstate.learn import SGD as SGD
+    from hiddenstate.learn import Comparison as Comparison
     from hiddenstate.learn import Fit as Fit
+    from hiddenstate.learn import Score as Score
     from hiddenstate.learn import compare as compare
+    from hiddenstate.learn import default_models as default_models
     from hiddenstate.learn import fit as fit
+    from hiddenstate.learn import score as score
     from hiddenstate.networks import RNN as RNN
     from hiddenstate.networks import Embedding as Embedding
     from hiddenstate.strategies import Associative as Associative
@@ -90,7 +95,7 @@ _HOMES = {
         "states",
         "step_log_probs",
     ),
-    "hiddenstate.learn": ("SGD", "Fit", "compare", "fit"),
+    "hiddenstate.learn": ("LBFGS", "SGD", "Comparison", "Fit", "Score", "compare", "default_models", "fit", "score"),
     "hiddenstate.networks": ("RNN", "Embedding"),
     "hiddenstate.strategies": ("Associative", "Auto", "Sequential", "unroll"),
 }

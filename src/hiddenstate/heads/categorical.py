@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpyro.distributions as dist
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
@@ -42,4 +43,4 @@ class Categorical(Head):
 
     def encode(self, x: Num[Array, ""]) -> Float[Array, " symbol"]:
         """One-hot."""
-        return jax.nn.one_hot(x, self.symbols, dtype=dtype_of(self))
+        return jax.nn.one_hot(jnp.asarray(x, jnp.int32), self.symbols, dtype=dtype_of(self))

@@ -29,10 +29,10 @@ class Gaussian(Standardised):
     `size` is the length of an observation, or None where it is a single number. :math:`\ell` = `location` and
     :math:`s` = `scale` are the units of the data (say, its mean and standard deviation; 0 and 1 by default)
     and are not learned. With ``covariance="diagonal"`` :math:`L` is diagonal, with ``"full"`` lower
-    triangular; its diagonal is a softplus shifted so that parameter 0 gives 1. With ``dispersion="constant"``
-    :math:`L` is learned but does not follow the state, which keeps a network from being too sure of itself on data
-    unlike those it has learned from. Encoded as :math:`(x - \ell) /
-    s`.
+    triangular; its diagonal is a softplus shifted so that parameter 0 gives 1. With
+    ``dispersion="constant"`` :math:`L` is learned but does not follow the state, which keeps a network from
+    being too sure of itself on data unlike those it has learned from. Encoded as :math:`(x - \ell) / s`. With
+    a full covariance, the limits that `Head` states are those of the sum of the diagonal's parameters.
     """
 
     covariance: Literal["diagonal", "full"] = eqx.field(static=True)

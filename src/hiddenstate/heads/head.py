@@ -106,7 +106,7 @@ def checked_dispersion(dispersion: str) -> Dispersion:
 
 
 def locations_first(head: Head, dispersion: Dispersion) -> np.ndarray:
-    """Which parameters follow the state where the first `encoded_size` are locations and the rest say the spread."""
+    """Which parameters follow the state where the first `encoded_size` are locations, the rest spreads."""
     return (np.arange(head.parameter_count) < head.encoded_size) | (dispersion == "state")
 
 

@@ -57,8 +57,9 @@ def head_for(
 
     Symbols get a Categorical head, bits a Bernoulli, counts a NegativeBinomial, real numbers a Gaussian with
     a diagonal covariance, and records of several kinds (or of several symbols) Columns with one such head
-    each. Location and scale, or rate and spread, are those of the observed values. `head` names another
-    family: categorical, bernoulli, gaussian (option `covariance`), gaussian-full, student-t, poisson,
+    each. Location and scale, or rate and spread, are those of the observed values; where a family has a
+    dispersion it is a learned constant, or with ``dispersion="state"`` follows the state. `head` names
+    another family: categorical, bernoulli, gaussian (option `covariance`), gaussian-full, student-t, poisson,
     negative-binomial, columns; or mixture- with any of these behind it (option `components`, 5 by default).
     """
     kind = data.schema.kind
@@ -70,9 +71,8 @@ def head_for(
             f"head is {head!r}; it must be one of {', '.join(_FAMILIES)}, or {_MIXTURE} and one of these."
         )
     components = options.pop("components", 5) if name.startswith(_MIXTURE) else None
-    known = ("covariance",) if family == "gaussian" else ()
     for option in options:
-        if option not in known:
+        if option not in _OPTIONS.get(family, ()):
             raise HiddenStateError(f"a {name} head has no option {option!r}.")
     family_key, mixture_key = jr.split(key)
     made = _FAMILIES[family](_observed(data), hidden_size, family_key, **options)
@@ -126,41 +126,60 @@ def _bernoulli(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
     return Bernoulli(hidden_size, seen.size, key=key)
 
 
-def _gaussian(seen: _Observed, hidden_size: int, key: PRNGKeyArray, covariance: Any = "diagonal") -> Head:
+def _gaussian(
+    seen: _Observed,
+    hidden_size: int,
+    key: PRNGKeyArray,
+    covariance: Any = "diagonal",
+    dispersion: Any = "constant",
+) -> Head:
     seen.refuse_unless(np.isfinite, "gaussian", "numbers")
     if covariance == "full" and seen.scalar:
         raise DataError(
             "a gaussian head with full covariance takes vectors, but observations are single numbers."
         )
-    return Gaussian(hidden_size, seen.size, covariance, seen.each(_mean), seen.each(_deviation), key=key)
+    units = seen.each(_mean), seen.each(_deviation)
+    return Gaussian(hidden_size, seen.size, covariance, *units, dispersion=dispersion, key=key)
 
 
-def _gaussian_full(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
-    return _gaussian(seen, hidden_size, key, "full")
+def _gaussian_full(
+    seen: _Observed, hidden_size: int, key: PRNGKeyArray, dispersion: Any = "constant"
+) -> Head:
+    return _gaussian(seen, hidden_size, key, "full", dispersion)
 
 
-def _student_t(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
+def _student_t(seen: _Observed, hidden_size: int, key: PRNGKeyArray, dispersion: Any = "constant") -> Head:
     seen.refuse_unless(np.isfinite, "student-t", "numbers")
-    return StudentT(hidden_size, seen.size, seen.each(_mean), seen.each(_deviation), key=key)
+    units = seen.each(_mean), seen.each(_deviation)
+    return StudentT(hidden_size, seen.size, *units, dispersion=dispersion, key=key)
 
 
-def _counted(name: str, family: Callable[..., Head]) -> Callable[..., Head]:
-    def make(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
-        seen.refuse_unless(_is_count, name, "whole numbers from 0 on")
-        spread = seen.each(lambda values: _deviation(np.log1p(values)))
-        return family(hidden_size, seen.size, seen.each(_rate), spread, key=key)
-
-    return make
+def _count_units(seen: _Observed, name: str) -> tuple[Any, Any]:
+    seen.refuse_unless(_is_count, name, "whole numbers from 0 on")
+    return seen.each(_rate), seen.each(lambda values: _deviation(np.log1p(values)))
 
 
-def _columns(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
+def _poisson(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
+    return Poisson(hidden_size, seen.size, *_count_units(seen, "poisson"), key=key)
+
+
+def _negative_binomial(
+    seen: _Observed, hidden_size: int, key: PRNGKeyArray, dispersion: Any = "constant"
+) -> Head:
+    units = _count_units(seen, "negative-binomial")
+    return NegativeBinomial(hidden_size, seen.size, *units, dispersion=dispersion, key=key)
+
+
+def _columns(seen: _Observed, hidden_size: int, key: PRNGKeyArray, **options: Any) -> Head:
     if seen.scalar:
         raise DataError("a columns head takes vectors, but observations are single numbers.")
     keys = jr.split(key, len(seen.columns))
     heads = []
     for column, values, column_key in zip(seen.columns, seen.values, keys, strict=True):
         alone = replace(seen, columns=(column,), values=(values,), scalar=True)
-        heads.append((column.name, _FAMILIES[_DEFAULTS[column.kind]](alone, hidden_size, column_key)))
+        family = _DEFAULTS[column.kind]
+        known = options if "dispersion" in _OPTIONS.get(family, ()) else {}
+        heads.append((column.name, _FAMILIES[family](alone, hidden_size, column_key, **known)))
     return Columns(heads)
 
 
@@ -170,7 +189,15 @@ _FAMILIES: dict[str, Callable[..., Head]] = {
     "gaussian": _gaussian,
     "gaussian-full": _gaussian_full,
     "student-t": _student_t,
-    "poisson": _counted("poisson", Poisson),
-    "negative-binomial": _counted("negative-binomial", NegativeBinomial),
+    "poisson": _poisson,
+    "negative-binomial": _negative_binomial,
     "columns": _columns,
+}
+
+_OPTIONS = {
+    "gaussian": ("covariance", "dispersion"),
+    "gaussian-full": ("dispersion",),
+    "student-t": ("dispersion",),
+    "negative-binomial": ("dispersion",),
+    "columns": ("dispersion",),
 }

@@ -49,24 +49,26 @@ class NegativeBinomialDistribution(dist.Distribution):
     def log_prob(self, value: Any, intermediates: Any = None) -> Array:
         """The log-probability of each count.
 
-        With Stirling's remainder s, the log-gammas of k + r and r and the powers of r / (r + mean) come to
+        With mean = k e^d and Stirling's remainder s, the log-gammas and the powers of r / (r + mean) come to
 
-            k log(mean / k) + (k + r) log((r + k) / (r + mean))
+            r log((r + k) / (r + mean)) + k log(mean (r + k) / k (r + mean))
             - 1/2 log(1 + k / r) + s(k + r) - s(r) - (log k! - k log k + k)
 
-        which tends to the Poisson log-probability, term by term, as r grows.
+        where no term is much larger than the sum, and which tends to the Poisson log-probability as r grows.
         """
         k = jnp.asarray(value, self.log_mean.dtype)
         mean, r = self.mean, self.concentration
         positive = k > 0
         n = jnp.where(positive, k, 1.0)
         d = self.log_mean - jnp.log(n)
-        excess = jnp.where(positive, -n * jnp.expm1(d), -mean)
-        # log((r + k) / (r + mean)) from whichever side keeps the argument of log1p above 0; where k equals
-        # the mean, maximum shares its gradient between both sides, and their sum is right.
-        ratio = jnp.log1p(jnp.maximum(excess, 0) / (r + mean)) - jnp.log1p(jnp.maximum(-excess, 0) / (r + k))
+        excess = jnp.where(positive, n * jnp.expm1(d), mean)
+        # Both logarithms from the side where the argument of log1p is above 0. Where k equals the mean,
+        # maximum shares its gradient between the sides, and the sum is right.
+        below = jnp.log1p(jnp.maximum(-excess, 0) / (r + mean)) - jnp.log1p(jnp.maximum(excess, 0) / (r + k))
+        above = jnp.log1p(jnp.maximum(jnp.expm1(d), 0) * (r / (r + mean)))
+        above = above - jnp.log1p(jnp.maximum(jnp.expm1(-d), 0) * (r / (r + n)))
         spread = stirling_remainder(k + r) - stirling_remainder(r) - 0.5 * jnp.log1p(k / r)
-        return (k + r) * ratio + spread + jnp.where(positive, n * d - log_stirling_factor(n), 0.0)
+        return r * below + spread + jnp.where(positive, n * above - log_stirling_factor(n), 0.0)
 
     @property
     def mean(self) -> Array:
@@ -84,8 +86,8 @@ class NegativeBinomial(Counted):
     r"""Overdispersed counts: negative binomials of mean :math:`r \exp(a)` and concentration :math:`\exp(c)`.
 
     Both :math:`a` and :math:`c` come from the state; the variance is mean + mean² / concentration. `size`,
-    `rate`, `spread` and the encoding are those of `Poisson`. With ``dispersion="constant"`` only the means follow the
-    state.
+    `rate`, `spread` and the encoding are those of `Poisson`. With ``dispersion="constant"`` only the means
+    follow the state.
     """
 
     dispersion: Dispersion = eqx.field(static=True)

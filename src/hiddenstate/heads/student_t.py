@@ -20,9 +20,14 @@ _LOG_EIGHT = 2.0794415416798357
 class StudentTDistribution(OwnPrecision, dist.StudentT):
     """numpyro's Student-t, exact also where many degrees of freedom make it normal."""
 
+    def __init__(self, df: Any, loc: Any, scale: Any, *, validate_args: bool = False):
+        self.df, self.loc, self.scale = jnp.broadcast_arrays(df, loc, scale)
+        self._chi2 = dist.Chi2(self.df, validate_args=validate_args)
+        dist.Distribution.__init__(self, self.df.shape, validate_args=validate_args)
+
     def log_prob(self, value: Any, intermediates: Any = None) -> Array:
         """The log-density, with the two log-gammas written by Stirling's remainder."""
-        df, loc, scale = (jnp.asarray(parameter) for parameter in (self.df, self.loc, self.scale))
+        df, loc, scale = self.df, self.loc, self.scale
         half = 0.5 * df
         # log Gamma(half + 1/2) - log Gamma(half) - 1/2 log half
         gammas = (
@@ -39,8 +44,8 @@ class StudentT(Standardised):
     The degrees of freedom :math:`\nu = 2 + 8 e^p` are above 2, so that mean and variance exist (below p = -17
     in float32, -37 in float64, :math:`\nu` rounds to 2 and the variance is infinite); p = 0 gives 10, and a
     large p a normal distribution. `size`, `location`, `scale` and the encoding are those of `Gaussian`;
-    `scale` multiplies the t's own scale, which is below its standard deviation. With ``dispersion="constant"`` only
-    the locations follow the state.
+    `scale` multiplies the t's own scale, which is below its standard deviation. With
+    ``dispersion="constant"`` only the locations follow the state.
     """
 
     dispersion: Dispersion = eqx.field(static=True)
@@ -74,4 +79,4 @@ class StudentT(Standardised):
         location, spread, tail = parameters.reshape(3, *self.event_shape)
         loc, scale = self.in_units(location, positive(spread))
         df = 2 + jnp.exp(tail + _LOG_EIGHT)
-        return StudentTDistribution(df, loc, scale, validate_args=False).to_event(len(self.event_shape))
+        return StudentTDistribution(df, loc, scale).to_event(len(self.event_shape))

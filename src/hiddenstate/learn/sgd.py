@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ class SGD(Method):
     ) -> Fit:
         """Learn from checked data; `hs.fit` is the way in."""
         self.strategy.check(model)
-        optimiser = optax.adam(self.learning_rate) if self.optimiser is None else self.optimiser
+        optimiser = _adam(self.learning_rate) if self.optimiser is None else self.optimiser
         learner = Learner(model, optimiser, strategy=self.strategy, clip=self.clip)
         if not learner.initial:
             raise HiddenStateError(
@@ -128,6 +129,12 @@ class SGD(Method):
         if self.optimiser is not None:
             settings["optimiser"] = digest_of(learner.probe())
         return settings
+
+
+@lru_cache(maxsize=64)
+def _adam(learning_rate: float | optax.Schedule) -> optax.GradientTransformation:
+    """The same object for the same rate, so that runs share compiled updates."""
+    return optax.adam(learning_rate)
 
 
 def _check_count(name: str, value: Any, otherwise: str = "") -> None:

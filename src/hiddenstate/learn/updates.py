@@ -1,5 +1,6 @@
 """One update of the learned arrays, compiled: loss, gradient, clipping, optimiser, whether all was finite."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -32,8 +33,46 @@ class Outcome(NamedTuple):
     """The states of the sequences after the last step."""
 
 
+class Anatomy:
+    """How arrays make up a model: all of it that is no array. Equal ones share their compiled programs."""
+
+    def __init__(self, model: SequenceModel, strategy: Strategy):
+        learned, rest = partition(model)
+        self.learned = jax.tree.structure(learned)
+        self.state = jax.tree.structure(model.initial())
+        self.rest = eqx.filter(rest, eqx.is_array, inverse=True)
+        self.strategy = strategy
+        leaves, tree = jax.tree.flatten(self.rest)
+        self._signature = (self.learned, self.state, tuple(leaves), tree, strategy)
+
+    def __hash__(self) -> int:
+        return hash(self._signature)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Anatomy) and self._signature == other._signature
+
+    def total(
+        self, rest: Any, learned: Leaves, arrays: Arrays, carried: Leaves | None
+    ) -> tuple[Array, Leaves]:
+        """The log-probability of a minibatch, from carried states or the initial one, and the states after it."""
+        model = eqx.combine(jax.tree.unflatten(self.learned, learned), rest, self.rest)
+        state: State = None if carried is None else jax.tree.unflatten(self.state, carried)
+        log_probs, final = masked_log_probs(model, arrays, self.strategy, state)
+        return sum_over_time(sum_over_time(log_probs)), [_strong(leaf) for leaf in jax.tree.leaves(final)]
+
+
+class Rule(NamedTuple):
+    """How a gradient becomes an update."""
+
+    optimiser: optax.GradientTransformation
+    clip: float | None
+    learned: Any
+    """The tree of the learned arrays, and that of the optimiser's state."""
+    state: Any
+
+
 class Learner:
-    """A model taken apart into learned arrays and all the rest, and the compiled update of the former."""
+    """A model taken apart into learned arrays and all the rest, and the update of the former."""
 
     def __init__(
         self,
@@ -45,93 +84,86 @@ class Learner:
     ):
         learned: Any
         learned, self._rest = partition(model)
-        self.initial, self._tree = _strong_leaves(learned)
-        self.optimiser_initial, self._optimiser_tree = _strong_leaves(optimiser.init(learned))
-        self.state, self._state_tree = _strong_leaves(model.initial())
-        self._optimiser, self._strategy, self._clip = optimiser, strategy, clip
-        self._rest_arrays, static = eqx.partition(self._rest, eqx.is_array)
-        self._gradient = jax.jit(lambda *given: self._differentiate(static, *given))
-        self._apply = jax.jit(self._move)
-        self._total = jax.jit(lambda *given: self._sum(static, *given))
+        self.initial, tree = _strong_leaves(learned)
+        self.optimiser_initial, optimiser_tree = _strong_leaves(optimiser.init(learned))
+        self.state, _ = _strong_leaves(model.initial())
+        self._rest_arrays = eqx.filter(self._rest, eqx.is_array)
+        self._anatomy = Anatomy(model, strategy)
+        self._rule = Rule(optimiser, clip, tree, optimiser_tree)
 
     def model(self, learned: Leaves) -> Any:
         """The whole model with these learned arrays."""
-        return eqx.combine(jax.tree.unflatten(self._tree, learned), self._rest)
+        return eqx.combine(jax.tree.unflatten(self._rule.learned, learned), self._rest)
 
     def update(self, learned: Leaves, optimiser: Leaves, arrays: Arrays, carried: Leaves | None) -> Outcome:
         """Learned arrays and optimiser state after one minibatch, from carried states or the initial one.
 
         The gradient is compiled for every shape of minibatches, the rest only once.
         """
-        loss, gradient, final = self._gradient(self._rest_arrays, learned, arrays, carried)
-        new, state, measured = self._apply(learned, optimiser, loss, gradient)
+        loss, gradient, final = _gradient(self._anatomy, self._rest_arrays, learned, arrays, carried)
+        new, state, measured = _apply(self._rule, learned, optimiser, loss, gradient)
         return Outcome(new, state, measured, final)
+
+    def total(self, learned: Leaves, arrays: Arrays, carried: Leaves | None) -> tuple[Array, Leaves]:
+        """The log-probability of a minibatch, and the states after it."""
+        return _total(self._anatomy, self._rest_arrays, learned, arrays, carried)
 
     def probe(self) -> Leaves:
         """What the optimiser makes of two made-up gradients: its mark, equal in any process."""
+        return _first_updates(self._rule, self.initial, self.optimiser_initial)
 
-        @jax.jit
-        def first_updates(learned, state):
-            out = []
-            for size in (1e-2, 1.0):
-                gradient = [jnp.full_like(p, size) for p in learned]
-                trees = (jax.tree.unflatten(self._tree, leaves) for leaves in (gradient, learned))
-                updates, state = self._optimiser.update(next(trees), state, next(trees))
-                out += jax.tree.leaves(updates)
-            return out
 
-        return first_updates(self.initial, jax.tree.unflatten(self._optimiser_tree, self.optimiser_initial))
+@partial(jax.jit, static_argnums=0)
+def _total(anatomy, rest, learned, arrays, carried):
+    return anatomy.total(rest, learned, arrays, carried)
 
-    def total(
-        self, learned: Leaves, arrays: Arrays, carried: Leaves | None
-    ) -> tuple[Float[Array, ""], Leaves]:
-        """The log-probability of a minibatch, and the states after it."""
-        return self._total(self._rest_arrays, learned, arrays, carried)
 
-    def _sum(self, static, rest_arrays, learned, arrays, carried):
-        model = eqx.combine(jax.tree.unflatten(self._tree, learned), rest_arrays, static)
-        log_probs, final = self._log_probs(model, arrays, carried)
-        return sum_over_time(sum_over_time(log_probs)), final
+@partial(jax.jit, static_argnums=0)
+def _gradient(anatomy, rest, learned, arrays, carried):
+    def loss_of(learned):
+        total, final = anatomy.total(rest, learned, arrays, carried)
+        return -total / scored_steps(arrays).astype(total.dtype), final
 
-    def _log_probs(self, model, arrays, carried) -> tuple[Any, Leaves]:
-        state: State = None if carried is None else jax.tree.unflatten(self._state_tree, carried)
-        log_probs, final = masked_log_probs(model, arrays, self._strategy, state)
-        return log_probs, [_strong(leaf) for leaf in jax.tree.leaves(final)]
+    (loss, final), gradient = jax.value_and_grad(loss_of, has_aux=True)(learned)
+    return (
+        loss,
+        [g.conj() for g in gradient],
+        final,
+    )  # conj: the direction of ascent, where numbers are complex
 
-    def _differentiate(self, static, rest_arrays, learned, arrays, carried):
-        def loss_of(learned):
-            total, final = self._sum(static, rest_arrays, learned, arrays, carried)
-            return -total / scored_steps(arrays).astype(total.dtype), final
 
-        (loss, final), gradient = jax.value_and_grad(loss_of, has_aux=True)(learned)
-        return (
-            loss,
-            [g.conj() for g in gradient],
-            final,
-        )  # conj: the direction of ascent, where numbers are complex
+@partial(jax.jit, static_argnums=0)
+def _apply(rule, learned, state, loss, gradient):
+    norm = global_norm(gradient)
+    if rule.clip is not None:
+        scale = jnp.where(norm > rule.clip, rule.clip / norm, 1.0)
+        gradient = [g * scale.astype(jnp.finfo(g.dtype).dtype) for g in gradient]
+    updates, new_state = _optimise(rule, gradient, state, learned)
+    new = [p + jnp.asarray(u, p.dtype) for p, u in zip(learned, updates, strict=True)]
+    finite = jnp.stack([jnp.isfinite(loss), jnp.isfinite(norm), _all_finite(new)])
+    good = finite.all()
+    fault = jnp.where(good, 0, 1 + jnp.argmin(finite))
+    return (
+        [jnp.where(good, a, b) for a, b in zip(new, learned, strict=True)],
+        [jnp.where(good, a, b) for a, b in zip(new_state, state, strict=True)],
+        jnp.stack([loss, norm.astype(loss.dtype), fault.astype(loss.dtype)]),
+    )
 
-    def _move(self, learned, optimiser_state, loss, gradient):
-        norm = global_norm(gradient)
-        if self._clip is not None:
-            scale = jnp.where(norm > self._clip, self._clip / norm, 1.0).astype(norm.dtype)
-            gradient = [g * scale.astype(jnp.finfo(g.dtype).dtype) for g in gradient]
-        updates, new_state = self._optimiser.update(
-            jax.tree.unflatten(self._tree, gradient),
-            jax.tree.unflatten(self._optimiser_tree, optimiser_state),
-            jax.tree.unflatten(self._tree, learned),
-        )
-        new = [p + jnp.asarray(u, p.dtype) for p, u in zip(learned, jax.tree.leaves(updates), strict=True)]
-        new_leaves = [
-            _strong(a, b.dtype) for a, b in zip(jax.tree.leaves(new_state), optimiser_state, strict=True)
-        ]
-        finite = jnp.stack([jnp.isfinite(loss), jnp.isfinite(norm), _all_finite(new)])
-        good = finite.all()
-        fault = jnp.where(good, 0, 1 + jnp.argmin(finite))
-        return (
-            [jnp.where(good, a, b) for a, b in zip(new, learned, strict=True)],
-            [jnp.where(good, a, b) for a, b in zip(new_leaves, optimiser_state, strict=True)],
-            jnp.stack([loss, norm.astype(loss.dtype), fault.astype(loss.dtype)]),
-        )
+
+@partial(jax.jit, static_argnums=0)
+def _first_updates(rule, learned, state):
+    out = []
+    for size in (1e-2, 1.0):
+        updates, state = _optimise(rule, [jnp.full_like(p, size) for p in learned], state, learned)
+        out += updates
+    return out
+
+
+def _optimise(rule: Rule, gradient: Leaves, state: Leaves, learned: Leaves) -> tuple[Leaves, Leaves]:
+    gradients, parameters = (jax.tree.unflatten(rule.learned, leaves) for leaves in (gradient, learned))
+    updates, new = rule.optimiser.update(gradients, jax.tree.unflatten(rule.state, state), parameters)
+    kept = [_strong(a, b.dtype) for a, b in zip(jax.tree.leaves(new), state, strict=True)]
+    return jax.tree.leaves(updates), kept
 
 
 def scored_steps(arrays: Arrays) -> Array:

@@ -77,7 +77,7 @@ def last(data: Sequences, *, key: PRNGKeyArray, head: str | None = None) -> RNN:
         raise DataError("the baseline 'last' needs observations of one kind; these are mixed.")
     one = jnp.ones((), dtype_of(top))
     gain = Frozen(one) if data.schema.kind == "real" else one
-    same = Frozen(jnp.eye(top.parameter_count, width, dtype=dtype_of(top)))
+    same = Frozen(jnp.eye(int(top.driven.sum()), width, dtype=dtype_of(top)))
     top = eqx.tree_at(lambda h: h.weight, top, same)
     return RNN(LastValue(width, gain), top, initial="learned", schema=data.schema)
 

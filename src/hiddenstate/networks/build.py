@@ -24,7 +24,7 @@ CELLS: dict[str, type[cells.Cell]] = {
 }
 """The cells that `hs.build` and the command line know by name."""
 
-_HEAD_OPTIONS = ("components", "covariance")
+_HEAD_OPTIONS = ("components", "covariance", "dispersion")
 
 
 def _recurrent(name: str, cell: type[cells.Cell]) -> None:

@@ -1,0 +1,276 @@
+"""The laws that every model obeys, as functions of a model and the kind of its observations.
+
+Each raises AssertionError where a model breaks it. The oracle is a plain Python loop in float64 over the three methods
+of the contract; everything else in the library is compared with it.
+"""
+
+import itertools
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import hiddenstate as hs
+from hiddenstate.core import Arrays, cast, dtype_of, has, partition
+from hiddenstate.inference import fingerprint, masked_log_probs
+from hiddenstate.strategies import Unrolled
+
+
+def tolerance(model) -> float:
+    """Relative to one: rounding of a few dozen operations in the model's precision."""
+    return 1e-10 if dtype_of(model) == np.float64 else 2e-4
+
+
+def strategies(model) -> list:
+    """Every way in which the model can be run, without those that only choose among others."""
+    return [hs.Sequential(), *([hs.Associative()] if has(model, "combine") else [])]
+
+
+def draw(model, length: int, seed: int = 0, n: int = 1) -> hs.Sequences:
+    return hs.sample(model, length, key=jr.key(seed), n=n)
+
+
+def oracle(model, xs):
+    """Log-probability of each step of one sequence, by the contract's methods alone."""
+    state, out = model.initial(), []
+    for x in xs:
+        out.append(model.readout(state).log_prob(x))
+        state = model.step(state, model.prepare(x))
+    return jnp.stack(out)
+
+
+class Known(NamedTuple):
+    """Three sequences of lengths 4, 1 and 2, and what the oracle says of them in float64."""
+
+    rows: list
+    log_probs: list
+    gradients: list
+
+
+def known(model) -> Known:
+    """The oracle's values and gradients, computed once for a model in either precision."""
+    exact = cast(model, jnp.float64)
+    mark = fingerprint(exact)
+    if mark not in _known:
+        rows = [draw(cast(model, jnp.float32), n, seed=n)[0] for n in (4, 1, 2)]
+        xs = [jnp.asarray(hs.Sequences.of([row], schema=model.schema).arrays(np.float64).values[0]) for row in rows]
+        learned, rest = partition(exact)
+
+        @jax.jit
+        def everything(learned):
+            values = [oracle(eqx.combine(learned, rest), x) for x in xs]
+            slopes = [jax.grad(lambda p, x=x: oracle(eqx.combine(p, rest), x).sum())(learned) for x in xs]
+            return values, slopes
+
+        _known[mark] = Known(rows, *everything(learned))
+    return _known[mark]
+
+
+_known: dict = {}
+
+
+def both(model, arrays: Arrays, strategy):
+    """Log-probabilities of all steps and the gradient of their sum, in one program."""
+    learned, rest = partition(model)
+
+    @jax.jit
+    def run(learned):
+        def total(learned):
+            out = masked_log_probs(eqx.combine(learned, rest), arrays, strategy)[0]
+            return out.sum(), out
+
+        return jax.value_and_grad(total, has_aux=True)(learned)
+
+    (_, values), slopes = run(learned)
+    return values, slopes
+
+
+def close(a, b, model, scale: float = 1.0):
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    bound = tolerance(model) * scale
+    size = max(1.0, float(np.abs(b).max(initial=0.0)))
+    assert a.shape == b.shape
+    np.testing.assert_allclose(a, b, rtol=0, atol=bound * size)
+
+
+def trees_close(a, b, model, scale: float = 1.0):
+    jax.tree.map(lambda x, y: close(x, y, model, scale), a, b)
+
+
+# -- 1 ---------------------------------------------------------------------------------------------------------
+
+
+def normalised(model, grid):
+    """Over all sequences of a small alphabet the probabilities sum to 1; continuous: the integral over a grid is 1.
+
+    `grid` is (values, weights): all values of one observation, and what each counts in the sum.
+    """
+    values, weights = grid
+    length = 3 if len(values) <= 4 else 2 if len(values) <= 400 else 1
+    index = np.array(list(itertools.product(range(len(values)), repeat=length)))
+    data = hs.Sequences.padded(np.asarray(values)[index], schema=model.schema)
+    mass = np.exp(np.asarray(hs.log_prob(model, data), np.float64))
+    total = (mass * np.asarray(weights)[index].prod(1)).sum()
+    np.testing.assert_allclose(total, 1.0, atol=max(1e-6, 10 * tolerance(model)))
+
+
+# -- 2 ---------------------------------------------------------------------------------------------------------
+
+
+def same_answer(model):
+    """Every unroll strategy agrees with a plain Python loop in float64, in value and in gradient."""
+    expected = known(model)
+    arrays = Arrays(hs.Sequences.of([expected.rows[0]], schema=model.schema).arrays(dtype_of(model)).values)
+    for strategy in strategies(model):
+        values, slopes = both(model, arrays, strategy)
+        close(values[0], expected.log_probs[0], model)
+        trees_close(slopes, expected.gradients[0], model, scale=10)
+
+
+# -- 3 ---------------------------------------------------------------------------------------------------------
+
+
+def streaming_equals_batch(model):
+    """Pushing one observation at a time gives, at every step, what the batch gives."""
+    data = draw(model, 5, seed=1)
+    steps = hs.step_log_probs(model, data)[0]
+    stream = hs.Stream(model)
+    for x, expected in zip(data[0], steps, strict=True):
+        close(stream.predictive().log_prob(jnp.asarray(x)), expected, model)
+        before = stream.log_prob
+        stream.push(x)
+        close(stream.log_prob - before, expected, model)
+    close(stream.log_prob, steps.sum(), model)
+
+
+def chunked_equals_whole(model):
+    """Carrying the state over a border changes nothing."""
+    xs = jnp.asarray(draw(model, 6, seed=2).arrays(dtype_of(model)).values[0])
+    for strategy in strategies(model):
+
+        @eqx.filter_jit
+        def run(model, xs, strategy=strategy):
+            whole = hs.unroll(model, xs, strategy)
+            first = hs.unroll(model, xs[:4], strategy)
+            return whole, first, hs.unroll(model, xs[4:], strategy, state=first.final)
+
+        whole, first, second = run(model, xs)
+        joined = Unrolled(jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first.states, second.states), second.final)
+        trees_close(joined, whole, model)
+
+
+# -- 4 ---------------------------------------------------------------------------------------------------------
+
+
+def padding_is_invisible(model):
+    """Neither values nor gradients see what stands behind a sequence's end; lengths 1 and T both work."""
+    expected = known(model)
+    arrays = hs.Sequences.of(expected.rows, schema=model.schema).arrays(dtype_of(model))
+    garbage = np.array(arrays.values)
+    garbage[1, 1:] = garbage[0, 0]
+    garbage[2, 2:] = garbage[0, 1]
+    total = jax.tree.map(lambda *each: sum(each), *expected.gradients)
+    for strategy in strategies(model):
+        values, slopes = both(model, Arrays(garbage, arrays.lengths), strategy)
+        for row, alone in zip(values, expected.log_probs, strict=True):
+            close(row[: len(alone)], alone, model)
+            assert not row[len(alone) :].any()
+        trees_close(slopes, total, model, scale=10)
+
+
+# -- 5 ---------------------------------------------------------------------------------------------------------
+
+
+def combine_is_associative(model):
+    """(a b) c = a (b c), and one joined element does what its parts do one after the other."""
+    if not has(model, "combine"):
+        with pytest.raises(hs.StrategyError, match="Sequential"):
+            hs.log_prob(model, draw(model, 3), strategy=hs.Associative())
+        return
+    xs = jnp.asarray(draw(model, 4, seed=4).arrays(dtype_of(model)).values[0])
+
+    @eqx.filter_jit
+    def sides(model, xs):
+        first, a, b, c = (model.prepare(x) for x in xs)
+        state = model.step(model.initial(), first)
+        left = model.combine(model.combine(a, b), c), model.step(state, model.combine(a, b))
+        return left, (model.combine(a, model.combine(b, c)), model.step(model.step(state, a), b))
+
+    trees_close(*sides(model, xs), model)
+
+
+# -- 6 ---------------------------------------------------------------------------------------------------------
+
+
+def saving_changes_nothing(model):
+    """Save then load gives bit-identical predictions."""
+    data = draw(model, 5, seed=5)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        hs.save(model, path)
+        again = hs.load(path)
+        assert eqx.tree_equal(model, again)
+        hs.save(again, Path(folder) / "again.safetensors")
+        assert path.read_bytes() == (Path(folder) / "again.safetensors").read_bytes()
+    np.testing.assert_array_equal(hs.step_log_probs(model, data), hs.step_log_probs(again, data))
+
+
+# -- 7 ---------------------------------------------------------------------------------------------------------
+
+
+def samples_come_from_the_model(model, grid):
+    """Empirical frequencies of sampled pairs match their probabilities; continuous: standardised residuals are standard."""
+    values, weights = grid
+    count = 4000
+    samples = draw(model, 3, seed=6, n=count)
+    if len(values) <= 4:
+        pairs = np.array(list(itertools.product(range(len(values)), repeat=2)))
+        probability = np.exp(hs.log_prob(model, hs.Sequences.padded(np.asarray(values)[pairs], schema=model.schema)))
+        seen = np.asarray(samples.values)[:, :2]
+        for pair, expected in zip(np.asarray(values)[pairs], np.asarray(probability, np.float64), strict=True):
+            hits = (seen == pair).reshape(count, -1).all(1).mean()
+            error = np.sqrt(expected * (1 - expected) / count)
+            assert abs(hits - expected) < 5 * error + 1e-3, (pair, hits, expected)
+        return
+    del weights
+    predicted = hs.predictive(model, samples)
+    observed = samples.arrays(np.float64).values
+    residual = (observed - predicted.mean) / np.sqrt(predicted.variance)
+    error = 5 / np.sqrt(count)
+    spread = np.asarray(residual).reshape(count, 3, -1)
+    np.testing.assert_allclose(spread.mean(0), 0, atol=error)
+    np.testing.assert_allclose((spread**2).mean(0), 1, atol=error * np.sqrt((spread**4).mean(0).max()))
+    np.testing.assert_allclose((spread[:, 1:] * spread[:, :-1]).mean(0), 0, atol=error * 1.5)
+
+
+# -- 8 ---------------------------------------------------------------------------------------------------------
+
+
+def missing_is_marginalised_or_refused(model):
+    """A model that cannot marginalise a missing observation says so, and says where it is."""
+    data = draw(model, 4, seed=8)
+    gaps = np.zeros(data.shape[:2], bool)
+    gaps[0, 2] = True
+    with_gap = hs.Sequences.padded(data.values, missing=gaps, schema=model.schema)
+    for function in (hs.log_prob, hs.predictive, hs.states):
+        with pytest.raises(hs.MissingDataError, match="sequence 0 has a missing value at step 2"):
+            function(model, with_gap)
+
+
+def all_laws(model, grid):
+    """Every law, for one model."""
+    normalised(model, grid)
+    same_answer(model)
+    streaming_equals_batch(model)
+    chunked_equals_whole(model)
+    padding_is_invisible(model)
+    combine_is_associative(model)
+    saving_changes_nothing(model)
+    samples_come_from_the_model(model, grid)
+    missing_is_marginalised_or_refused(model)

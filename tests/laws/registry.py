@@ -1,0 +1,156 @@
+"""Every model of the library, small, for the laws. A new model joins here: `test_every_recipe_has_joined` sees to it.
+
+A case is a function of a key that returns the model, and the grid over which its observations are summed.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+import hiddenstate as hs
+from hiddenstate.core import partition
+
+HIDDEN = 4
+
+
+class Case(NamedTuple):
+    recipe: str
+    make: Callable
+    grid: tuple[np.ndarray, np.ndarray]
+
+
+def _line(points: int = 281, reach: float = 4.4):
+    """The real line by x = sinh(t): fine near zero, far out at the ends, for heavy tails."""
+    t = np.linspace(-reach, reach, points)
+    return np.sinh(t), np.cosh(t) * (t[1] - t[0])
+
+
+def _counts(highest: int):
+    return np.arange(highest + 1), np.ones(highest + 1)
+
+
+def _plane():
+    x, w = _line(121)
+    points = np.stack(np.meshgrid(x, x, indexing="ij"), -1).reshape(-1, 2)
+    return points, np.multiply.outer(w, w).ravel()
+
+
+def _record():
+    """A symbol of two, then a real number."""
+    x, w = _line(181)
+    points = np.concatenate([np.stack([np.full_like(x, s), x], -1) for s in (0.0, 1.0)])
+    return points, np.concatenate([w, w])
+
+
+SYMBOLS = np.arange(3), np.ones(3)
+BITS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.ones(4)
+
+HEADS = {
+    "categorical": (lambda n, key: hs.heads.Categorical(n, 3, key=key), SYMBOLS),
+    "gaussian": (lambda n, key: hs.heads.Gaussian(n, None, location=0.3, scale=0.8, key=key), _line()),
+    "gaussian constant": (
+        lambda n, key: hs.heads.Gaussian(n, None, dispersion="constant", key=key),
+        _line(),
+    ),
+    "bernoulli": (lambda n, key: hs.heads.Bernoulli(n, 2, key=key), BITS),
+    "gaussian-full": (lambda n, key: hs.heads.Gaussian(n, 2, covariance="full", key=key), _plane()),
+    "student-t": (lambda n, key: hs.heads.StudentT(n, None, key=key), _line(401, 11.0)),
+    "poisson": (lambda n, key: hs.heads.Poisson(n, None, rate=1.5, key=key), _counts(60)),
+    "negative-binomial": (lambda n, key: hs.heads.NegativeBinomial(n, None, rate=1.0, key=key), _counts(250)),
+    "mixture-gaussian": (
+        lambda n, key: hs.heads.Mixture(hs.heads.Gaussian(n, None, key=key), 3, key=key),
+        _line(),
+    ),
+    "mixture-categorical": (
+        lambda n, key: hs.heads.Mixture(hs.heads.Categorical(n, 3, key=key), 2, key=key),
+        SYMBOLS,
+    ),
+    "columns": (
+        lambda n, key: hs.heads.Columns(
+            [("kind", hs.heads.Categorical(n, 2, key=key)), ("size", hs.heads.Gaussian(n, None, key=key))]
+        ),
+        _record(),
+    ),
+}
+
+CELLS = {
+    "vanilla": lambda i, key: hs.cells.Vanilla(i, HIDDEN, key=key),
+    "vanilla relu": lambda i, key: hs.cells.Vanilla(i, HIDDEN, nonlinearity="relu", recurrent_init="kaiming", key=key),
+    "leaky": lambda i, key: hs.cells.Leaky(i, HIDDEN, key=key),
+    "leaky learned": lambda i, key: hs.cells.Leaky(i, HIDDEN, learn_time_constants=True, key=key),
+    "skip": lambda i, key: hs.cells.SkipInTime(i, HIDDEN, lags=(1, 3), key=key),
+    "gated-leaky": lambda i, key: hs.cells.GatedLeaky(i, HIDDEN, key=key),
+    "gated-leaky state": lambda i, key: hs.cells.GatedLeaky(i, HIDDEN, context="state", key=key),
+    "output-feedback": lambda i, key: hs.cells.OutputFeedback(i, HIDDEN, key=key),
+    "gru": lambda i, key: hs.cells.GRU(i, HIDDEN, key=key),
+    "gru before": lambda i, key: hs.cells.GRU(i, HIDDEN, reset="before", key=key),
+    "lstm": lambda i, key: hs.cells.LSTM(i, HIDDEN, key=key),
+    "lstm lecture": lambda i, key: hs.cells.LSTM(i, HIDDEN, input="sigmoid", key=key),
+    "lstm peepholes": lambda i, key: hs.cells.LSTM(i, HIDDEN, peepholes=True, key=key),
+    "mingru": lambda i, key: hs.cells.MinGRU(i, HIDDEN, key=key),
+    "mingru log": lambda i, key: hs.cells.MinGRU(i, HIDDEN, log_space=True, key=key),
+    "minlstm": lambda i, key: hs.cells.MinLSTM(i, HIDDEN, key=key),
+    "minlstm log": lambda i, key: hs.cells.MinLSTM(i, HIDDEN, log_space=True, key=key),
+    "linear": lambda i, key: hs.cells.DiagonalLinear(i, HIDDEN, key=key),
+    "linear complex": lambda i, key: hs.cells.DiagonalLinear(i, HIDDEN, complex=True, key=key),
+}
+
+
+def perturbed(model, key, scale: float = 0.3):
+    """The model with noise on every learned number, so that no bias or initial state is zero by chance."""
+    learned, rest = partition(model)
+    leaves, tree = jax.tree.flatten(learned)
+    keys = jr.split(key, len(leaves))
+    noisy = [a + scale * jr.normal(k, a.shape, a.dtype) for a, k in zip(leaves, keys, strict=True)]
+    return eqx.combine(jax.tree.unflatten(tree, noisy), rest)
+
+
+def network(cell, head, initial: str):
+    def make(key):
+        width = HEADS[head][0](1, key).encoded_size
+        body = CELLS[cell](width, key)
+        return perturbed(hs.RNN(body, HEADS[head][0](body.output_size, key), initial=initial), key)
+
+    return make
+
+
+def positive_start(make):
+    """Log-space cells carry states that are never negative; a learned start is made so too."""
+
+    def positive(key):
+        model = make(key)
+        return model if model.start is None else eqx.tree_at(lambda m: m.start, model, jnp.abs(model.start))
+
+    return positive
+
+
+def baseline(name, data):
+    return lambda key: perturbed(hs.build(name, data(), key=key), key)
+
+
+CASES: dict[str, Case] = {}
+for number, name in enumerate(CELLS):
+    for head in ("categorical", "gaussian"):
+        learned = (number + (head == "gaussian")) % 2 == 0
+        make = network(name, head, "learned" if learned else "zero")
+        CASES[f"{name}, {head}"] = Case(name.split()[0], positive_start(make) if "log" in name else make, HEADS[head][1])
+for head in [head for head in HEADS if head not in ("categorical", "gaussian")]:
+    CASES[f"vanilla, {head}"] = Case("vanilla", network("vanilla", head, "learned"), HEADS[head][1])
+
+SYMBOL_DATA = [np.array([0, 1, 2, 1, 0, 0, 2])]
+REAL_DATA = [np.array([0.3, -1.0, 0.4, 1.2, 0.1])]
+for name, data, grid in (
+    ("unigram", SYMBOL_DATA, SYMBOLS),
+    ("last", SYMBOL_DATA, SYMBOLS),
+    ("bigram", SYMBOL_DATA, SYMBOLS),
+    ("unigram", REAL_DATA, _line()),
+    ("last", REAL_DATA, _line()),
+    ("ar1", REAL_DATA, _line()),
+):
+    kind = "symbols" if data is SYMBOL_DATA else "real"
+    CASES[f"{name}, {kind}"] = Case(name, baseline(name, lambda d=data: hs.Sequences.of(d)), grid)

@@ -1,0 +1,59 @@
+"""Every law for every model, in float32 and in float64."""
+
+import functools
+
+import jax.numpy as jnp
+import jax.random as jr
+import pytest
+
+import hiddenstate as hs
+from hiddenstate.core import cast
+from laws import laws
+from laws.registry import CASES
+
+
+@functools.cache
+def model_of(name: str, precision: str):
+    return cast(cast(CASES[name].make(jr.key(7)), jnp.float32), jnp.dtype(precision))
+
+
+@pytest.fixture(params=["float32", "float64"])
+def precision(request):
+    return request.param
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CASES])
+class TestLaws:
+    def test_probabilities_sum_to_one(self, name, precision):
+        laws.normalised(model_of(name, precision), CASES[name].grid)
+
+    def test_every_strategy_gives_the_same_answer(self, name, precision):
+        laws.same_answer(model_of(name, precision))
+
+    def test_streaming_equals_batch(self, name, precision):
+        laws.streaming_equals_batch(model_of(name, precision))
+
+    def test_chunked_equals_whole(self, name, precision):
+        laws.chunked_equals_whole(model_of(name, precision))
+
+    def test_padding_is_invisible(self, name, precision):
+        laws.padding_is_invisible(model_of(name, precision))
+
+    def test_combine_is_associative_and_agrees_with_step(self, name, precision):
+        laws.combine_is_associative(model_of(name, precision))
+
+    def test_save_then_load_gives_bit_identical_predictions(self, name, precision):
+        laws.saving_changes_nothing(model_of(name, precision))
+
+    def test_samples_come_from_the_model(self, name, precision):
+        laws.samples_come_from_the_model(model_of(name, precision), CASES[name].grid)
+
+    def test_missing_observations_are_marginalised_or_refused(self, name, precision):
+        laws.missing_is_marginalised_or_refused(model_of(name, precision))
+
+
+def test_every_recipe_has_joined_the_laws():
+    from hiddenstate import catalogue
+
+    assert catalogue.families
+    assert set(hs.recipe_names()) <= {case.recipe for case in CASES.values()}
