@@ -16,7 +16,7 @@ def plot_ranking(comparison: Comparison, path: str | Path) -> None:
     """Draw nats per step, and how far each model is behind the best, with standard errors."""
     rows = [row for row in comparison.rows if np.isfinite(row.nats_per_step)]
     places = np.arange(len(rows))
-    with style.canvas(path, 8.5, 1.3 + 0.3 * len(comparison.rows)) as figure:
+    with style.canvas(path, 8.5, max(2.2, 1.3 + 0.3 * len(comparison.rows))) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for place, row in zip(places, rows, strict=True):
             if _is_far(row, rows):

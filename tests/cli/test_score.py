@@ -1,0 +1,64 @@
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+import hiddenstate as hs
+from hiddenstate.learn.scores import score
+
+
+def numbers(result):
+    lines = result.stdout.splitlines()[:4]
+    return {line[:17].strip(): float(line[17:].split()[0]) for line in lines}
+
+
+def test_it_prints_what_the_library_says(run, skies, weather):
+    result = run("score", skies, weather)
+    model = hs.load(skies)
+    data = hs.read(weather, schema=model.schema)
+    shown = numbers(result)
+    expected = score(model, data)
+    assert shown["log-probability"] == pytest.approx(float(hs.log_prob(model, data, total=True)), abs=1e-4)
+    assert shown["nats per step"] == pytest.approx(expected.nats_per_step, abs=1e-6)
+    assert f"± {expected.standard_error:.6f}" in result.stdout
+    assert shown["bits per step"] == pytest.approx(expected.nats_per_step / math.log(2), abs=1e-6)
+    assert shown["perplexity"] == pytest.approx(math.exp(expected.nats_per_step), rel=1e-5)
+    assert f"of {data.steps} steps" in result.stdout
+
+
+def test_real_data_have_no_perplexity(run, temps, weather):
+    assert "perplexity" not in run("score", temps, weather).stdout
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_the_scores_of_the_sequences_are_written(run, skies, weather, tmp_path, ending):
+    out = tmp_path / f"scores.{ending}"
+    result = run("score", skies, weather, "--per-sequence", "--out", out)
+    assert "T11" in result.stdout
+    model = hs.load(skies)
+    data = hs.read(weather, schema=model.schema)
+    table = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}[ending](out)
+    assert table["sequence"].to_list() == list(data.names)
+    np.testing.assert_allclose(table["log_prob"], hs.log_prob(model, data), rtol=1e-5)
+    np.testing.assert_allclose(table["nats_per_step"] * table["steps"], -table["log_prob"], rtol=1e-12)
+
+
+def test_text_is_read_as_the_model_read_it(run, fails, words, story, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("a zoo\n")
+    assert run("score", words, story, "--lines").exit_code == 0
+    assert "--skip-unknown" in fails("score", words, other)
+    result = run("score", words, other, "--skip-unknown")
+    assert "of 4 steps" in result.stdout
+
+
+def test_an_embedded_set_must_be_what_the_model_was_made_for(fails, temps):
+    assert "nile holds flow (real), but the model was made for temp (real)" in fails("score", temps, "nile")
+    assert "leave out --wide" in fails("score", temps, "nile", "--wide")
+
+
+def test_a_table_of_unknown_form_is_refused(fails, temps, weather, tmp_path):
+    assert "a table is written as .csv, .json, .parquet" in fails(
+        "score", temps, weather, "--out", tmp_path / "x.xlsx"
+    )
