@@ -7,9 +7,9 @@ A factor close to one loses its distance from one when it is rounded: in float32
 steps comes out a thousandth wrong. `Decay` and `LogAffine` hold the logarithm of the factor, which keeps that
 distance to full precision, and only ever add logarithms of neighbouring steps.
 
-What is left in float32 is the rounding of the state itself. Joined in pairs, a hundred thousand steps lose less
-than 1e-6; one after the other, less than 1e-5 where the drive varies, but up to 1e-3 where a unit that hardly
-forgets adds up one and the same number, as any running sum does.
+What is left in float32 is the rounding of the state itself. Joined in pairs, a hundred thousand steps lose
+less than 1e-6; one after the other, less than 1e-5 where the drive varies, but up to 1e-3 where a unit that
+hardly forgets adds up one and the same number, as any running sum does.
 """
 
 from typing import NamedTuple, TypeAlias
