@@ -23,7 +23,7 @@ compare: $(VENV)/.installed  ## Fit several models to an embedded real data set 
 test: $(VENV)/.installed  ## Run all checks and tests
 	$(MAKE) --no-print-directory check
 	$(MAKE) --no-print-directory docs
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(VENV)/.installed  ## Lint, types, and the direction of imports
 	$(BIN)/ruff check .

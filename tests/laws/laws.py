@@ -117,7 +117,8 @@ def normalised(model, grid):
     data = hs.Sequences.padded(np.asarray(values)[index], schema=model.schema)
     mass = np.exp(np.asarray(hs.log_prob(model, data), np.float64))
     total = (mass * np.asarray(weights)[index].prod(1)).sum()
-    np.testing.assert_allclose(total, 1.0, atol=max(1e-6, 10 * tolerance(model)))
+    quadrature = 0 if np.all(np.asarray(weights) == 1) else 1e-3
+    np.testing.assert_allclose(total, 1.0, atol=max(1e-6, 10 * tolerance(model), quadrature))
 
 
 # -- 2 ---------------------------------------------------------------------------------------------------------

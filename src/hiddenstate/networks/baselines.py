@@ -15,11 +15,21 @@ class NoMemory(Cell):
     """A state of no numbers: whatever was seen, the prediction is the same."""
 
     input_size: int = eqx.field(static=True)
-    hidden_size: int = eqx.field(static=True, default=0)
+    nothing: Frozen
+    """An array of no numbers, which knows the precision."""
+
+    def __init__(self, input_size: int):
+        self.input_size = input_size
+        self.nothing = Frozen(jnp.zeros(0))
+
+    @property
+    def hidden_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """None."""
+        return 0
 
     def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " none"]:
         """Nothing."""
-        return x[:0]
+        return self.nothing.value
 
     def step(self, state: Float[Array, " none"], element: Float[Array, " none"]) -> Float[Array, " none"]:
         """Nothing."""

@@ -14,10 +14,6 @@ from hiddenstate.strategies.strategy import Strategy, Unrolled
 LONG = 100_000
 """From this many steps on the backward pass recomputes chunks instead of keeping every intermediate value."""
 
-SHORT = 16
-"""Up to this many steps a loop on a CPU is as fast as a parallel scan, and compiles faster."""
-
-
 class Choice(NamedTuple):
     """What `Auto` picked, and the sentence that says why."""
 
@@ -41,10 +37,10 @@ class Auto(Strategy):
         if not has(recurrence, "combine"):
             reason = f"{name_of(recurrence)} has no `combine`, so the steps run one after the other."
             return Choice(Sequential(checkpoint=long), reason + memory)
-        if device == "cpu" and time <= SHORT:
-            reason = f"{time} steps are few: on a CPU a loop is as fast as a parallel scan."
-            return Choice(Sequential(), reason)
-        reason = f"{name_of(recurrence)} has `combine` and there are {time} steps to share out on the {device}."
+        if device == "cpu":
+            reason = "on a CPU a compiled loop moves less memory than a parallel scan and is as fast or faster."
+            return Choice(Sequential(checkpoint=long), reason + memory)
+        reason = f"{name_of(recurrence)} has `combine`, so its {time} steps run as a parallel scan on the {device}."
         return Choice(Associative(checkpoint=long), reason + memory)
 
     def resolve(self, recurrence: Recurrence, time: int) -> Strategy:
