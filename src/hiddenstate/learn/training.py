@@ -123,11 +123,11 @@ class Training:
     def _stopped(self, before: Standing, after: Standing, fault: str) -> Standing:
         """The run ends at a number that is not finite, with the last arrays that were good."""
         good = before.measured if fault == "loss" else before.learned
-        kept = (
-            "the one with the best validation"
-            if self.validation is not None
-            else "the last one with a finite loss"
-        )
+        kept = "the last one with a finite loss"
+        if self.validation is not None:
+            kept = "the one with the best validation"
+        elif fault == "loss" and before.step == 0:
+            kept = "the one it started from"
         place = f"step {after.step} (epoch {after.done.epoch + 1})"
         reason = f"the {fault} was not finite at {place}; the model is {kept}."
         best = before.best if self.validation is not None else good

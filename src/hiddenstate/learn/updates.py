@@ -54,7 +54,7 @@ class Anatomy:
     def total(
         self, rest: Any, learned: Leaves, arrays: Arrays, carried: Leaves | None
     ) -> tuple[Array, Leaves]:
-        """The log-probability of a minibatch from carried states (or the initial one), and the states after."""
+        """The log-probability of a minibatch from carried states (or the initial one), and those after."""
         model = eqx.combine(jax.tree.unflatten(self.learned, learned), rest, self.rest)
         state: State = None if carried is None else jax.tree.unflatten(self.state, carried)
         log_probs, final = masked_log_probs(model, arrays, self.strategy, state)
