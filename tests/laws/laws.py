@@ -92,7 +92,7 @@ def both(model, arrays: Arrays, strategy):
 
 
 def close(a, b, model, scale: float = 1.0):
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    a, b = np.asarray(a), np.asarray(b)
     bound = tolerance(model) * scale
     size = max(1.0, float(np.abs(b).max(initial=0.0)))
     assert a.shape == b.shape

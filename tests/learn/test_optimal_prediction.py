@@ -7,7 +7,7 @@ import hiddenstate as hs
 
 
 def test_a_gru_predicts_within_a_hundredth_of_a_nat_of_the_optimum():
-    task = hs.tasks.hmm(2, 3, sequences=6000, length=8, key=jr.key(5))
+    task = hs.tasks.hmm(2, 3, sequences=6000, length=8, key=jr.key(2))
     train, validation, test = task.data.split(0.5, 0.1, key=jr.key(6))
     model = hs.build("gru", train, hidden=16, key=jr.key(7))
     method = hs.SGD(epochs=15, batch_size=100, learning_rate=1e-2, patience=5)
@@ -16,6 +16,6 @@ def test_a_gru_predicts_within_a_hundredth_of_a_nat_of_the_optimum():
     optimal = -np.asarray(task.optimal(test).step_log_probs)
     assert nats.shape == optimal.shape
     assert (nats - optimal).mean() < 0.01
-    # and it has learned something: the marginal distribution of symbols alone is worse by more than that
+    # and it has learned something: the marginal distribution of symbols alone is worse by much more
     unigram = hs.fit(hs.build("unigram", train, key=jr.key(0)), train, hs.LBFGS(), key=jr.key(0)).model
-    assert -hs.log_prob(unigram, test, total=True) / test.steps - optimal.mean() > 0.01
+    assert -hs.log_prob(unigram, test, total=True) / test.steps - optimal.mean() > 0.03
