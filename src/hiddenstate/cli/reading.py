@@ -182,13 +182,13 @@ def _embedded(data: str, reading: Any) -> "Sequences | None":
     """The embedded set of that name, unless there is such a file."""
     import hiddenstate as hs
 
-    if Path(data).exists() or data not in hs.datasets.names():
-        if not Path(data).exists() and not Path(data).suffix:
-            known = ", ".join(hs.datasets.names())
-            raise hs.FileError(
-                f"there is no file {data}, nor an embedded set of that name; those are {known}."
-            )
+    if Path(data).is_file():
         return None
+    if data not in hs.datasets.names():
+        if Path(data).suffix or Path(data).exists():
+            return None
+        known = ", ".join(hs.datasets.names())
+        raise hs.FileError(f"there is no file {data}, nor an embedded set of that name; those are {known}.")
     given = [f.name for f in fields(reading) if getattr(reading, f.name) not in (None, False)]
     if given:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)

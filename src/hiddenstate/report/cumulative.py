@@ -33,7 +33,7 @@ def plot_cumulative(comparison: Comparison, path: str | Path) -> None:
         axes.set_xlim(0, len(against))
         lost, won = min(axes.get_ylim()[0], 0.0), max(end for end, _, _ in ends)
         if won > 0 and lost < -2 * won:
-            axes.set_ylim(bottom=-won)
+            axes.set_ylim(-won, 1.1 * won)
         style.label_ends(axes, ends)
         axes.set_xlabel("held-out steps" + (", sequence after sequence" if len(comparison.test) > 1 else ""))
         axes.set_ylabel(f"nats gained on {rival.model} (up is better)")

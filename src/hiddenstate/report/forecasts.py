@@ -77,12 +77,15 @@ def _entry(array: np.ndarray, data: Sequences, column: int) -> np.ndarray:
 
 def plot_forecast(forecast: Forecast, data: Sequences, path: str | Path) -> None:
     """Draw the end of each sequence and what comes after it; of many sequences and columns the first few."""
+    from matplotlib.ticker import MaxNLocator
+
     panels = [(s, c) for s in range(len(data)) for c in range(len(data.schema.columns))][:MOST_PANELS]
     sizes = [min(data.schema.columns[column].size, MOST_SYMBOLS) for _, column in panels]
-    heights = [max(2.7, 0.17 * size) for size in sizes]
+    heights = [max(0.17 * size, min(0.8 + 0.25 * size, 2.7)) if size else 2.7 for size in sizes]
     with style.canvas(path, 8, 0.5 + sum(heights)) as figure:
         axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
         for (sequence, column), place in zip(panels, axes, strict=True):
+            place.xaxis.set_major_locator(MaxNLocator(integer=True))
             described = data.schema.columns[column]
             if described.kind == "symbol":
                 image = _draw_symbols(place, forecast, data, sequence, column)
@@ -90,8 +93,8 @@ def plot_forecast(forecast: Forecast, data: Sequences, path: str | Path) -> None
             else:
                 _draw_fan(place, forecast, data, sequence, column)
             name = f", {described.name}" if len(data.schema.columns) > 1 else ""
-            many = len(data) > 1
-            place.set_title(f"{data.names[sequence]}{name}" if many or name else data.names[sequence])
+            place.set_title(f"{data.names[sequence]}{name}")
+        style.one_legend(axes)
         axes[-1].set_xlabel("step (0 is the last one seen)")
 
 

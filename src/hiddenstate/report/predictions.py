@@ -24,6 +24,8 @@ DRAWS = 2000
 
 def plot_predictions(comparison: Comparison, path: str | Path, *, key: PRNGKeyArray) -> None:
     """Draw the longest held-out part with the best model's one-step predictions; `key` samples the bands."""
+    from matplotlib.ticker import MaxNLocator
+
     best = comparison.rows[0]
     data, first = _part(comparison.test)
     steps = np.arange(first, data.length)
@@ -48,24 +50,13 @@ def plot_predictions(comparison: Comparison, path: str | Path, *, key: PRNGKeyAr
                 _draw_bits(axes, steps, values, draws.mean(0))
             else:
                 _draw_band(axes, steps, values, draws)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_ylabel(column.name)
-        _one_legend(places)
+        style.one_legend(places)
         dots = "; dots: what came" if columns[0].kind == "symbol" else ""
         title = f"{best.model}: each step predicted from those before it{dots}"
         places[0].set_title(title, pad=22 if places[0].get_legend() else 8)
         places[-1].set_xlabel(f"step of {data.names[0]}")
-
-
-def _one_legend(places: Any) -> None:
-    """Panels that would say the same say it once."""
-    said = set()
-    for axes in places:
-        legend = axes.get_legend()
-        if legend is not None:
-            words = tuple(text.get_text() for text in legend.get_texts())
-            if words in said:
-                legend.remove()
-            said.add(words)
 
 
 def _part(test: Sequences) -> tuple[Sequences, int]:

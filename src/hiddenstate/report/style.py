@@ -120,3 +120,15 @@ def _apart(values: list[float], gap: float) -> list[float]:
 
 def _edge(block: list[float], gap: float) -> float:
     return float(np.mean(block)) + gap * (len(block) - 1) / 2
+
+
+def one_legend(places: Iterable["Axes"]) -> None:
+    """Panels that would say the same say it once."""
+    said = set()
+    for axes in places:
+        legend = axes.get_legend()
+        if legend is not None:
+            words = tuple(text.get_text() for text in legend.get_texts())
+            if words in said:
+                legend.remove()
+            said.add(words)
