@@ -17,9 +17,7 @@ _SOURCES = {
     "003": "Choe, Shin and Spencer (2017)",
     "004": "Tripp (2023)",
 }
-_BLOCK = re.compile(
-    r"^(?P<indent> *)\.\. math::\n\s*\n(?P<body>(?:(?P=indent) +\S.*\n?|[ \t]*\n)+)", re.MULTILINE
-)
+_BLOCK = re.compile(r"^(?P<indent> *)\.\. math::\n\s*\n(?P<body>(?:(?P=indent) +\S.*\n?|[ \t]*\n)+)", re.MULTILINE)
 _ROLE = re.compile(r":math:`([^`]+)`")
 _SESSION = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.MULTILINE)
 _SEED = re.compile(r"\b[Ss]eed (00[0-4])(?P<s>'s)?")

@@ -9,11 +9,7 @@ import pytest
 import hiddenstate as hs
 from docs.pages import API, ROOT
 
-ENTRIES = {
-    entry
-    for page in API
-    for entry in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), re.MULTILINE)
-}
+ENTRIES = {entry for page in API for entry in re.findall(r"^::: (\S+)", page.read_text(encoding="utf-8"), re.MULTILINE)}
 
 
 def members(module: ModuleType) -> list[str]:
