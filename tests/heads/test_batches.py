@@ -19,32 +19,37 @@ H = jr.normal(jr.key(0), (*BATCH, HIDDEN), jnp.float32)
 
 
 @eqx.filter_jit
-def _over_both_axes(head, h, x):
-    each = jax.vmap(jax.vmap(head))(h)
+def _both_ways(head, h, x):
+    distribution = rebatch(jax.vmap(jax.vmap(head))(h), BATCH)
     one_by_one = jax.vmap(jax.vmap(lambda h: (head(h).log_prob(x), head(h).mean)))(h)
-    return each, one_by_one
-
-
-@eqx.filter_jit
-def _used(distribution, x):
-    return distribution.log_prob(x), distribution.mean
+    return (distribution.log_prob(x), distribution.mean), one_by_one
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_a_batch_of_distributions_is_as_good_as_each(name):
     head, x = SINGLE[name], _in_float32(HEADS[name][1])
-    each, (log_prob, mean) = _over_both_axes(head, H, x)
-    distribution = rebatch(each, BATCH)
+    (log_prob, mean), (each_log_prob, each_mean) = _both_ways(head, H, x)
+    assert log_prob.shape == BATCH and mean.shape == (*BATCH, *head.event_shape)
+    # two orders of the same float32 sums
+    np.testing.assert_allclose(log_prob, each_log_prob, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(mean, each_mean, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_distributions_leave_compiled_code_with_their_shapes(name):
+    head = SINGLE[name]
+    distribution = rebatch(_zeros(jax.eval_shape(jax.vmap(jax.vmap(head)), H)), BATCH)
     shape = (*BATCH, *head.event_shape)
     assert distribution.batch_shape == BATCH
     assert distribution.event_shape == head.event_shape
     assert jax.eval_shape(distribution.sample, jr.key(1)).shape == shape
     assert jax.eval_shape(lambda key: distribution.sample(key, (4,)), jr.key(1)).shape == (4, *shape)
-    got_log_prob, got_mean = _used(distribution, x)
-    assert got_log_prob.shape == BATCH and got_mean.shape == shape
-    # two orders of the same float32 sums
-    np.testing.assert_allclose(got_log_prob, log_prob, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(got_mean, mean, rtol=1e-5, atol=1e-5)
+    again = jax.tree.map(lambda a: a, distribution)
+    assert again.batch_shape == BATCH and jax.eval_shape(lambda: again.mean).shape == shape
+
+
+def _zeros(shapes):
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
 
 
 def _in_float32(x):

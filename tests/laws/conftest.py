@@ -1,4 +1,4 @@
-"""The laws compile some thousand small programs: without the compiler's costlier passes, which change no result here."""
+"""The laws compile some thousand small programs: without the compiler's costlier passes, which change no result."""
 
 import jax
 import pytest

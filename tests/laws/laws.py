@@ -226,7 +226,7 @@ def saving_changes_nothing(model):
 
 
 def samples_come_from_the_model(model, grid):
-    """Empirical frequencies of sampled pairs match their probabilities; continuous: standardised residuals are standard."""
+    """Frequencies of sampled pairs match their probabilities; continuous: standardised residuals are standard."""
     values, weights = grid
     count = 4000
     samples = draw(model, 3, seed=6, n=count)

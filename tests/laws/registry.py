@@ -138,7 +138,9 @@ for number, name in enumerate(CELLS):
     for head in ("categorical", "gaussian"):
         learned = (number + (head == "gaussian")) % 2 == 0
         make = network(name, head, "learned" if learned else "zero")
-        CASES[f"{name}, {head}"] = Case(name.split()[0], positive_start(make) if "log" in name else make, HEADS[head][1])
+        CASES[f"{name}, {head}"] = Case(
+            name.split()[0], positive_start(make) if "log" in name else make, HEADS[head][1]
+        )
 for head in [head for head in HEADS if head not in ("categorical", "gaussian")]:
     CASES[f"vanilla, {head}"] = Case("vanilla", network("vanilla", head, "learned"), HEADS[head][1])
 

@@ -13,7 +13,9 @@ from hiddenstate.inference import masked_log_probs
 
 
 def symbols(model_cell, hidden=5):
-    return hs.RNN(model_cell(3, hidden, key=jr.key(0)), hs.heads.Categorical(hidden, 3, key=jr.key(1)), initial="learned")
+    return hs.RNN(
+        model_cell(3, hidden, key=jr.key(0)), hs.heads.Categorical(hidden, 3, key=jr.key(1)), initial="learned"
+    )
 
 
 @pytest.mark.parametrize("cell", [hs.cells.Vanilla, hs.cells.LSTM, hs.cells.MinGRU])
@@ -54,7 +56,9 @@ def test_memory_for_the_gradient_grows_like_the_square_root_of_time():
 
 
 def test_an_impossible_strategy_names_the_alternatives():
-    with pytest.raises(hs.StrategyError, match=r"Associative needs a recurrence with `combine`; RNN of GRU has none. Use Seq"):
+    with pytest.raises(
+        hs.StrategyError, match=r"Associative needs a recurrence with `combine`; RNN of GRU has none. Use Seq"
+    ):
         hs.log_prob(symbols(hs.cells.GRU), [[0, 1, 2]], strategy=hs.Associative())
     with pytest.raises(hs.StrategyError, match="checkpoint is 0"):
         hs.Sequential(checkpoint=0)
@@ -65,7 +69,10 @@ def test_an_impossible_strategy_names_the_alternatives():
 def test_auto_chooses_by_capability_device_and_length_and_says_why():
     gru, mingru = symbols(hs.cells.GRU), symbols(hs.cells.MinGRU)
     choose = hs.Auto().choose
-    assert choose(gru, 100, "gpu") == (hs.Sequential(), "RNN of GRU has no `combine`, so the steps run one after the other.")
+    assert choose(gru, 100, "gpu") == (
+        hs.Sequential(),
+        "RNN of GRU has no `combine`, so the steps run one after the other.",
+    )
     assert choose(mingru, 100, "gpu").strategy == hs.Associative()
     assert "parallel scan on the tpu" in choose(mingru, 100, "tpu").reason
     assert choose(mingru, 100, "cpu").strategy == hs.Sequential()

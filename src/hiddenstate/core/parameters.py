@@ -22,7 +22,7 @@ def _is_frozen(node: Any) -> bool:
     return isinstance(node, Frozen)
 
 
-def trainable(model: Model) -> Any:
+def trainable(model: Any) -> Any:
     """A tree of booleans of the model's shape: True at every array that learning may change."""
     return jax.tree.map(
         lambda node: jax.tree.map(lambda _: False, node) if _is_frozen(node) else eqx.is_inexact_array(node),

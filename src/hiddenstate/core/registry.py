@@ -50,7 +50,9 @@ def registered_name(cls: type) -> str:
     for name, known in _classes.items():
         if known is cls:
             return name
-    raise RegistryError(f"{cls.__qualname__} has no registered name; decorate the class with @hs.register('some-name').")
+    raise RegistryError(
+        f"{cls.__qualname__} has no registered name; decorate the class with @hs.register('some-name')."
+    )
 
 
 def recipe_named(name: str) -> Callable[..., Any]:

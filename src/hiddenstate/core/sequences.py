@@ -1,5 +1,6 @@
 """`Sequences`: ragged sequences held padded, with their lengths, inputs, names and what is missing."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
@@ -76,9 +77,7 @@ class Sequences:
         _check_alike(items)
         lengths = np.array([len(a) for a in items], dtype=np.int64)
         if (lengths == 0).any():
-            raise DataError(
-                f"sequence {int(np.argmin(lengths))} has length 0; every sequence needs at least 1 step."
-            )
+            raise DataError(f"sequence {int(np.argmin(lengths))} has length 0; every sequence needs at least 1 step.")
         masks = None
         if missing is not None:
             masks = _mates(missing, single, items, "missing", bool)
@@ -127,7 +126,9 @@ class Sequences:
         """
         values = _as_array(values, "values")
         if values.ndim not in (2, 3):
-            raise DataError(f"values has shape {values.shape}; it must be (sequence, time) or (sequence, time, columns).")
+            raise DataError(
+                f"values has shape {values.shape}; it must be (sequence, time) or (sequence, time, columns)."
+            )
         count, time = values.shape[:2]
         if count == 0 or time == 0:
             raise DataError(f"values has shape {values.shape}; it holds no step of any sequence.")
@@ -145,7 +146,9 @@ class Sequences:
             missing = np.asarray(missing, dtype=bool)
             if missing.shape not in (values.shape, values.shape[:2]):
                 raise DataError(f"missing has shape {missing.shape}; it must be {values.shape} or {values.shape[:2]}.")
-            missing = np.broadcast_to(missing.reshape(missing.shape + (1,) * (values.ndim - missing.ndim)), values.shape)
+            missing = np.broadcast_to(
+                missing.reshape(missing.shape + (1,) * (values.ndim - missing.ndim)), values.shape
+            )
         if inputs is not None:
             inputs = _as_known(inputs, "inputs")
             inputs = inputs[..., None] if inputs.ndim == 2 else inputs
@@ -166,7 +169,9 @@ class Sequences:
             values = np.where(observed, values, np.array(np.nan, values.dtype))
             if np.isinf(values).any():
                 where = np.argwhere(np.isinf(values))[0]
-                raise DataError(f"sequence {where[0]} holds an infinite value at step {where[1]}; values must be finite.")
+                raise DataError(
+                    f"sequence {where[0]} holds an infinite value at step {where[1]}; values must be finite."
+                )
         else:
             values = np.where(observed, values, np.zeros((), values.dtype))
         if inputs is not None:
@@ -174,7 +179,7 @@ class Sequences:
             if not np.isfinite(inputs).all():
                 where = np.argwhere(~np.isfinite(inputs))[0]
                 raise DataError(
-                    f"inputs of sequence {where[0]} are not finite at step {where[1]}; inputs must be known at every step."
+                    f"inputs of sequence {where[0]} are not finite at step {where[1]}; they must be known at every step."
                 )
         if names is None:
             names = tuple(str(i) for i in range(len(values)))
@@ -297,7 +302,7 @@ class Sequences:
         edges = [np.zeros_like(self.lengths)]
         edges += [np.round(self.lengths * total).astype(int) for total in np.cumsum(fractions)]
         edges += [self.lengths]
-        pairs = list(zip(edges[:-1], edges[1:], strict=True))
+        pairs = list(itertools.pairwise(edges))
         if not context:
             return tuple(self.window(a, b) for a, b in pairs)
         return tuple(self.window(0, b).after(a) for a, b in pairs)
@@ -307,7 +312,9 @@ class Sequences:
         steps = np.broadcast_to(np.asarray(steps, np.int64), self.lengths.shape)
         if (steps < 0).any() or (steps >= self.lengths).any():
             bad = int(np.argmax((steps < 0) | (steps >= self.lengths)))
-            raise DataError(f"{steps[bad]} steps of context leave nothing of sequence {bad}, which has {self.lengths[bad]}.")
+            raise DataError(
+                f"{steps[bad]} steps of context leave nothing of sequence {bad}, which has {self.lengths[bad]}."
+            )
         return replace(self, context=np.array(steps) if steps.any() else None)
 
     def pieces(self, length: int) -> "Sequences":
@@ -328,7 +335,9 @@ class Sequences:
         none = (stop <= start) | (start < 0)
         if none.any():
             bad = int(np.argmax(none))
-            raise DataError(f"steps {start[bad]} to {stop[bad]} of sequence {bad} (length {self.lengths[bad]}) are none.")
+            raise DataError(
+                f"steps {start[bad]} to {stop[bad]} of sequence {bad} (length {self.lengths[bad]}) are none."
+            )
         lengths = (stop - start).astype(np.int64)
         steps = np.minimum(start[:, None] + np.arange(lengths.max()), self.length - 1)
         rows = np.arange(len(self))[:, None]
@@ -424,7 +433,7 @@ def _as_array(value: Any, name: str) -> np.ndarray:
     if array.size == 0:
         return array.astype(np.float64)
     raise DataError(
-        f"{name} holds {array.dtype} values; observations are numbers. Text is read by hs.read, which keeps its vocabulary."
+        f"{name} holds {array.dtype} values; observations are numbers. hs.read reads text and keeps its vocabulary."
     )
 
 
@@ -452,9 +461,7 @@ def _as_known(value: Any, name: str) -> np.ndarray:
 
 def _mates(given: Any, single: bool, items: list[np.ndarray], name: str, dtype: type) -> list[np.ndarray]:
     """The arrays of `missing` or `inputs` that go with each sequence, checked against its length."""
-    if single:
-        given = [given]
-    elif len(items) == 1 and not isinstance(given, list | tuple) and np.ndim(given) < 3:
+    if single or (len(items) == 1 and not isinstance(given, list | tuple) and np.ndim(given) < 3):
         given = [given]
     arrays = [np.asarray(a, dtype=bool) if dtype is bool else _as_known(a, f"{name}[{i}]") for i, a in enumerate(given)]
     if len(arrays) != len(items):
@@ -485,8 +492,12 @@ def _generator(key: PRNGKeyArray) -> np.random.Generator:
 
 def _cuts(fractions: tuple[float, ...], total: int, what: str) -> list[int]:
     if not fractions or min(fractions) <= 0 or sum(fractions) >= 1:
-        raise DataError(f"the fractions {fractions} must be positive and sum to less than 1; the rest is the last part.")
+        raise DataError(
+            f"the fractions {fractions} must be positive and sum to less than 1; the rest is the last part."
+        )
     cuts = [round(total * share) for share in np.cumsum(fractions)]
     if min(np.diff([0, *cuts, total])) < 1:
-        raise DataError(f"{total} {what} are not enough for {len(fractions) + 1} parts of fractions {fractions} and the rest.")
+        raise DataError(
+            f"{total} {what} are not enough for {len(fractions) + 1} parts of fractions {fractions} and the rest."
+        )
     return cuts

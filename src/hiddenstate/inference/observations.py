@@ -93,7 +93,7 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
         sequence, step = (int(i) for i in np.argwhere(~observed)[0][:2])
         raise MissingDataError(
             f"sequence {sequence} has a missing value at step {step}, and {name_of(model)} cannot marginalise missing "
-            "observations: its update needs each of them. Fill them in, cut the sequences there, or fit a model that can."
+            "observations: its update needs each one. Fill them in, cut the sequences there, or fit a model that can."
         )
     check_support(distribution.support, data.values, data.valid)
     if model.inputs:

@@ -35,9 +35,7 @@ def log_prob(model: SequenceModel, data: Any, *, strategy: Strategy = Auto(), to
     return sum_over_time(sums) if total else sums
 
 
-def step_log_probs(
-    model: SequenceModel, data: Any, *, strategy: Strategy = Auto()
-) -> Float[Array, "sequence time"]:
+def step_log_probs(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> Float[Array, "sequence time"]:
     """log p(x_t | x_1 .. x_{t-1}) at every step, zero behind a sequence's end and at steps that are only context."""
     return _step_log_probs(model, arrays_for(model, sequences_for(model, data)), strategy)
 
@@ -61,7 +59,9 @@ def final_states(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()
     return _final(model, arrays_for(model, sequences_for(model, data)), strategy)
 
 
-def each_step(model: SequenceModel, arrays: Arrays, strategy: Strategy, emit: Any, state: State = None) -> tuple[Any, State]:
+def each_step(
+    model: SequenceModel, arrays: Arrays, strategy: Strategy, emit: Any, state: State = None
+) -> tuple[Any, State]:
     """`emit` over all steps of all sequences, and the last states; from given states where there are any."""
 
     def one(values, length, inputs, state):

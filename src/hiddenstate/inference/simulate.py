@@ -100,10 +100,14 @@ def _future_inputs(model: SequenceModel, inputs: Any, length: int, count: int) -
     if not model.inputs:
         return None
     if inputs is None:
-        raise DataError(f"{name_of(model)} takes {model.inputs} inputs at every step: give inputs for all {length} steps to come.")
+        raise DataError(
+            f"{name_of(model)} takes {model.inputs} inputs at every step: give inputs for all {length} steps to come."
+        )
     inputs = np.asarray(inputs, dtype=dtype_of(model))
     if inputs.shape[-2:] != (length, model.inputs) or inputs.ndim not in (2, 3):
-        raise DataError(f"inputs has shape {inputs.shape}; it must be ({length}, {model.inputs}), or one such array per sequence.")
+        raise DataError(
+            f"inputs has shape {inputs.shape}; it must be ({length}, {model.inputs}), or one such array per sequence."
+        )
     if inputs.ndim == 3 and len(inputs) != count:
         raise DataError(f"inputs holds {len(inputs)} arrays for {count} sequences.")
     return np.broadcast_to(inputs, (count, length, model.inputs))
@@ -118,12 +122,14 @@ def summarise(distribution: Distribution) -> tuple[Any, Any]:
 
 
 @eqx.filter_jit
-def _simulate(model: SequenceModel, states: State, us: Any, key: PRNGKeyArray, length: int, n: int) -> tuple[Any, Any, Any]:
+def _simulate(
+    model: SequenceModel, states: State, us: Any, key: PRNGKeyArray, length: int, n: int
+) -> tuple[Any, Any, Any]:
     """Samples (sequence, sample, step, ...), and means or probabilities averaged over them (sequence, step, ...)."""
 
     def draw(state, u, key):
         distribution = model.readout(state, u)
-        x = distribution.sample(key)
+        x: Any = distribution.sample(key)
         return model.step(state, model.prepare(x, u)), x, summarise(distribution)
 
     def advance(many, inputs):

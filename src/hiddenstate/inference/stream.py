@@ -93,9 +93,13 @@ class Stream:
         if not np.issubdtype(x.dtype, np.number):
             raise DataError(f"the observation is {x.dtype}; it must be a number or an array of numbers.")
         if x.shape != distribution.event_shape:
-            raise DataError(f"the observation has shape {x.shape}; {name_of(self.model)} takes {distribution.event_shape}.")
+            raise DataError(
+                f"the observation has shape {x.shape}; {name_of(self.model)} takes {distribution.event_shape}."
+            )
         if np.isnan(x).any():
-            raise MissingDataError(f"the observation is missing (NaN), and {name_of(self.model)} cannot marginalise it.")
+            raise MissingDataError(
+                f"the observation is missing (NaN), and {name_of(self.model)} cannot marginalise it."
+            )
         check_support(distribution.support, x[None, None], np.ones((1, 1), bool))
         return x.astype(np.int32 if np.issubdtype(x.dtype, np.integer) else dtype_of(self.model))
 

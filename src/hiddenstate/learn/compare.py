@@ -34,7 +34,7 @@ UPDATES = 1500
 
 @dataclass(frozen=True)
 class Contender:
-    """How a model takes part in a comparison: by which method it learns, and for which kinds of data it is a default."""
+    """How a model takes part in a comparison: how it learns, and for which kinds of data it is a default."""
 
     method: Method | None = None
     """None: stochastic gradient steps, with a budget that fits the data."""
@@ -62,7 +62,7 @@ CONTENDERS: dict[str, Contender] = {
     "minlstm": Contender(),
     "linear": Contender(),
 }
-"""Who takes part. A model that joins the library joins the comparison by one entry here; others run if they are named."""
+"""Who takes part: a model joins the comparison by one entry here. Others run if they are named."""
 
 
 @dataclass(frozen=True)
@@ -181,18 +181,12 @@ def _budget(train: Sequences, epochs: int | None) -> SGD:
     size = 32
     per_epoch = -(-len(train) // size)
     steps = UPDATES if epochs is None else epochs * per_epoch
-    return SGD(
-        steps=steps, batch_size=size, learning_rate=5e-3, evaluate_steps=max(10, per_epoch // 2), patience=20
-    )
+    return SGD(steps=steps, batch_size=size, learning_rate=5e-3, evaluate_steps=max(10, per_epoch // 2), patience=20)
 
 
-def _rank(
-    found: dict[str, tuple[Fit, float]], nats: dict[str, np.ndarray], test: Sequences
-) -> tuple[Row, ...]:
+def _rank(found: dict[str, tuple[Fit, float]], nats: dict[str, np.ndarray], test: Sequences) -> tuple[Row, ...]:
     scores = {name: score_of(nats[name], test) for name in found}
-    order = sorted(
-        found, key=lambda name: (not np.isfinite(scores[name].nats_per_step), scores[name].nats_per_step)
-    )
+    order = sorted(found, key=lambda name: (not np.isfinite(scores[name].nats_per_step), scores[name].nats_per_step))
     rows = []
     for name in order:
         result, seconds = found[name]

@@ -41,9 +41,7 @@ class LBFGS(Method):
         if self.iterations < 1:
             raise HiddenStateError(f"iterations is {self.iterations}; it must be 1 or more.")
         if self.prior < 0 or self.tolerance < 0:
-            raise HiddenStateError(
-                f"prior and tolerance must be 0 or more; got {self.prior} and {self.tolerance}."
-            )
+            raise HiddenStateError(f"prior and tolerance must be 0 or more; got {self.prior} and {self.tolerance}.")
 
     def run(
         self,
@@ -61,7 +59,7 @@ class LBFGS(Method):
             raise HiddenStateError("LBFGS keeps no checkpoint; leave out checkpoint, or use hs.SGD().")
         learned, rest = partition(model)
         advance, state = self._compile(rest, learned, arrays_for(model, data), data.scored_steps)
-        history, best, waited = History(), (math.inf, learned), 0
+        history, best, waited, step = History(), (math.inf, learned), 0, 0
         with Bar(progress) as bar:
             for step in range(1, self.iterations + 1):
                 before = learned
@@ -95,18 +93,14 @@ class LBFGS(Method):
         optimiser = optax.lbfgs()
 
         def objective(learned):
-            total = sum_over_time(
-                sum_over_time(masked_log_probs(eqx.combine(learned, rest), arrays, self.strategy)[0])
-            )
+            total = sum_over_time(sum_over_time(masked_log_probs(eqx.combine(learned, rest), arrays, self.strategy)[0]))
             squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(learned))
             return (-total + 0.5 * self.prior * squares) / steps
 
         @jax.jit
         def advance(learned, state):
             value, gradient = optax.value_and_grad_from_state(objective)(learned, state=state)
-            updates, state = optimiser.update(
-                gradient, state, learned, value=value, grad=gradient, value_fn=objective
-            )
+            updates, state = optimiser.update(gradient, state, learned, value=value, grad=gradient, value_fn=objective)
             return optax.apply_updates(learned, updates), state, value, optax.tree.norm(gradient)
 
         return advance, jax.jit(optimiser.init)(learned)

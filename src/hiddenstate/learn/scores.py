@@ -10,7 +10,7 @@ from hiddenstate.inference import sequences_for, step_log_probs
 from hiddenstate.strategies import Auto, Strategy
 
 FEWEST = 20
-"""With fewer sequences than this they are cut into blocks, so that the error is estimated from at least so many parts."""
+"""Fewer sequences than this are cut into blocks, so that the error is estimated from at least so many parts."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from hiddenstate import heads
-from hiddenstate._types import Array, Float, PRNGKeyArray
+from hiddenstate._types import Array, Float, Num, PRNGKeyArray
 from hiddenstate.cells import Cell
 from hiddenstate.core import DataError, Frozen, Sequences, dtype_of, recipe, register
 from hiddenstate.networks.rnn import RNN
@@ -27,7 +27,7 @@ class NoMemory(Cell):
         """None."""
         return 0
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " none"]:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " none"]:
         """Nothing."""
         return self.nothing.value
 
@@ -48,12 +48,16 @@ class LastValue(Cell):
     input_size: int = eqx.field(static=True)
     gain: Float[Array, ""] | Frozen
 
+    def __init__(self, input_size: int, gain: Float[Array, ""] | Frozen):
+        self.input_size = input_size
+        self.gain = gain
+
     @property
     def hidden_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """As many numbers as the encoded observation has."""
         return self.input_size
 
-    def prepare(self, x: Float[Array, " input"], u: None = None) -> Float[Array, " input"]:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " input"]:
         """The observation itself."""
         return x
 
@@ -96,7 +100,9 @@ def last(data: Sequences, *, key: PRNGKeyArray, head: str | None = None) -> RNN:
 def bigram(data: Sequences, *, key: PRNGKeyArray, head: str | None = None) -> RNN:
     """The next symbol given the last one."""
     if data.schema.kind not in ("symbol", "mixed"):
-        raise DataError(f"the baseline 'bigram' needs symbols, but the data are of kind {data.schema.kind!r}; use 'ar1'.")
+        raise DataError(
+            f"the baseline 'bigram' needs symbols, but the data are of kind {data.schema.kind!r}; use 'ar1'."
+        )
     return _autoregression(data, key, head)
 
 
@@ -115,4 +121,4 @@ def _autoregression(data: Sequences, key: PRNGKeyArray, head: str | None) -> RNN
 
 def _blank(head: heads.Head) -> heads.Head:
     """The head with zero weights: its start is the marginal distribution, and learning is deterministic."""
-    return eqx.tree_at(lambda h: h.weight, head, jnp.zeros_like(head.weight))
+    return eqx.tree_at(lambda h: h.weight, head, jnp.zeros_like(head.linear[0]))

@@ -39,7 +39,7 @@ def _recurrent(name: str, cell: type[cells.Cell]) -> None:
         embedding: int | None = None,
         **options: Any,
     ) -> RNN:
-        """A network of this cell with `hidden` units, a head inferred from the data (or named), and the cell's options."""
+        """A network of this cell with `hidden` units, a head inferred from the data (or named), and its options."""
         inputs = 0 if data.inputs is None else data.inputs.shape[2]
         cell_key, head_key, embedding_key = jr.split(key, 3)
         head_options = {k: options.pop(k) for k in _HEAD_OPTIONS if k in options}
@@ -51,13 +51,15 @@ def _recurrent(name: str, cell: type[cells.Cell]) -> None:
                 raise HiddenStateError(f"embedding is {embedding}, but only symbols can be embedded.")
             encoder = Embedding(shown.symbols, embedding, key=embedding_key)
         width = (shown if encoder is None else encoder).encoded_size + inputs
-        body = cell(width, hidden, key=cell_key, **options)
+        body = cell(width, hidden, key=cell_key, **options)  # pyright: ignore[reportCallIssue]
         top = heads.head_for(data, body.output_size + inputs, key=head_key, head=head, **head_options)
         return RNN(body, top, encoder=encoder, initial=initial, inputs=inputs, schema=data.schema)  # pyright: ignore[reportArgumentType]
 
 
 def _check_options(name: str, cell: type, options: dict[str, Any]) -> None:
-    known = [p for p in inspect.signature(cell.__init__).parameters if p not in ("self", "input_size", "hidden_size", "key")]
+    known = [
+        p for p in inspect.signature(cell.__init__).parameters if p not in ("self", "input_size", "hidden_size", "key")
+    ]
     known += ["hidden", "head", "initial", "embedding", *_HEAD_OPTIONS]
     for option in options:
         if option not in known:

@@ -66,7 +66,9 @@ class RNN(SequenceModel):
             raise HiddenStateError(f"initial is {initial!r}; it must be 'zero' or 'learned'.")
         encoded = (head if encoder is None else encoder).encoded_size + inputs
         if cell.input_size != encoded:
-            raise HiddenStateError(f"the cell has input_size {cell.input_size}, but observations and inputs give {encoded}.")
+            raise HiddenStateError(
+                f"the cell has input_size {cell.input_size}, but observations and inputs give {encoded}."
+            )
         if head.hidden_size != cell.output_size + inputs:
             raise HiddenStateError(
                 f"the head has hidden_size {head.hidden_size}, but the cell's output and the inputs give "

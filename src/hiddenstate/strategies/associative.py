@@ -21,7 +21,9 @@ class Associative(Strategy):
 
     def __post_init__(self):
         if self.checkpoint is not False and self.checkpoint < 1:
-            raise StrategyError(f"checkpoint is {self.checkpoint}; it must be True, False or a chunk length of 1 or more.")
+            raise StrategyError(
+                f"checkpoint is {self.checkpoint}; it must be True, False or a chunk length of 1 or more."
+            )
 
     def check(self, recurrence: Recurrence) -> None:
         """Only a recurrence with `combine` can be run this way."""

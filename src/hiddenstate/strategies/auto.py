@@ -14,6 +14,7 @@ from hiddenstate.strategies.strategy import Strategy, Unrolled
 LONG = 100_000
 """From this many steps on the backward pass recomputes chunks instead of keeping every intermediate value."""
 
+
 class Choice(NamedTuple):
     """What `Auto` picked, and the sentence that says why."""
 

@@ -23,7 +23,9 @@ class Sequential(Strategy):
 
     def __post_init__(self):
         if self.checkpoint is not False and self.checkpoint < 1:
-            raise StrategyError(f"checkpoint is {self.checkpoint}; it must be True, False or a chunk length of 1 or more.")
+            raise StrategyError(
+                f"checkpoint is {self.checkpoint}; it must be True, False or a chunk length of 1 or more."
+            )
 
     def check(self, recurrence: Recurrence) -> None:
         """Every recurrence can be run in sequence."""
