@@ -40,9 +40,7 @@ def test_data_that_cannot_be_fitted(fails, tmp_path, content, words, said):
 
 def test_files_that_are_not_there_or_not_ours(fails, tmp_path, temps, weather):
     assert "there is no file" in fails("fit", tmp_path / "none.csv")
-    assert "nor an embedded set of that name; those are alice" in fails(
-        "compare", "nothing", "--out", tmp_path / "c"
-    )
+    assert "nor an embedded set of that name; those are alice" in fails("compare", "nothing", "--out", tmp_path / "c")
     assert "is a folder" in fails("score", temps, tmp_path)
     assert "there is no file" in fails("score", tmp_path / "none.safetensors", weather)
     assert "no readable safetensors file" in fails("score", weather, weather)
@@ -59,9 +57,7 @@ def test_a_model_file_that_is_truncated(fails, temps, weather, tmp_path):
 def test_a_model_file_of_a_newer_format(fails, temps, weather, tmp_path):
     arrays, header = read_tensors(temps)
     write_tensors(tmp_path / "new.safetensors", arrays, {**header, "format": 99})
-    assert "was written by a newer version: format 99" in fails(
-        "score", tmp_path / "new.safetensors", weather
-    )
+    assert "was written by a newer version: format 99" in fails("score", tmp_path / "new.safetensors", weather)
 
 
 def test_a_model_file_with_an_unknown_class(fails, temps, weather, tmp_path):

@@ -51,9 +51,7 @@ def test_the_table_is_right(compared, weather):
 def test_bad_arguments_are_told_before_the_work(fails, weather, tmp_path):
     layout = ("--sequence", "town", "--columns", "temp")
     out = tmp_path / "out"
-    assert "there is no model named 'nope'" in fails(
-        "compare", weather, *layout, "--models", "nope", "--out", out
-    )
+    assert "there is no model named 'nope'" in fails("compare", weather, *layout, "--models", "nope", "--out", out)
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert "cannot make the folder" in fails("compare", weather, *layout, "--out", blocked)

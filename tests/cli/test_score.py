@@ -59,6 +59,4 @@ def test_an_embedded_set_must_be_what_the_model_was_made_for(fails, temps):
 
 
 def test_a_table_of_unknown_form_is_refused(fails, temps, weather, tmp_path):
-    assert "a table is written as .csv, .json, .parquet" in fails(
-        "score", temps, weather, "--out", tmp_path / "x.xlsx"
-    )
+    assert "a table is written as .csv, .json, .parquet" in fails("score", temps, weather, "--out", tmp_path / "x.xlsx")

@@ -71,9 +71,7 @@ def test_a_bad_line_is_named_and_what_came_before_is_kept(run, fails, temps, ski
 
 def test_a_state_of_another_model_is_refused(run, fails, temps, skies, tmp_path):
     run("stream", temps, "--save-state", tmp_path / "state", stdin="1\n")
-    assert "is the stream of another model" in fails(
-        "stream", skies, "--restore", tmp_path / "state", stdin=""
-    )
+    assert "is the stream of another model" in fails("stream", skies, "--restore", tmp_path / "state", stdin="")
 
 
 def test_answers_come_at_once_and_a_reader_who_leaves_is_no_error(temps):

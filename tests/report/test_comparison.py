@@ -15,9 +15,7 @@ PLOTS = {"ranking.png", "training.png", "predictions.png", "cumulative.png"}
 
 
 def row(model, nats, difference, *, baseline=False, error=0.05):
-    return Row(
-        model, nats, error, difference, 0.0 if difference == 0 else error, 9, 1.5, True, "why.", baseline
-    )
+    return Row(model, nats, error, difference, 0.0 if difference == 0 else error, 9, 1.5, True, "why.", baseline)
 
 
 def comparison(data, names):
@@ -33,9 +31,7 @@ def comparison(data, names):
             "gradient_norm": [1.0, 1.0, 1.0],
         }
     )
-    rows = tuple(
-        row(name, 1.0 + 0.5 * i, 0.5 * i, baseline=name == "unigram") for i, name in enumerate(names)
-    )
+    rows = tuple(row(name, 1.0 + 0.5 * i, 0.5 * i, baseline=name == "unigram") for i, name in enumerate(names))
     nats = {name: step_nats(model, test) for name, model in models.items()}
     return Comparison(rows, models, dict.fromkeys(names, history), train, test, nats, "cut in time.")
 

@@ -25,9 +25,7 @@ def compare(
     ),
     models: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,C", help="The models to compare.", show_default="those for the data's kind"
-        ),
+        typer.Option(metavar="A,B,C", help="The models to compare.", show_default="those for the data's kind"),
     ] = None,
     hidden: Annotated[int, typer.Option(min=1, metavar="N", help="Hidden units of the networks.")] = 32,
     epochs: Annotated[

@@ -17,8 +17,6 @@ def datasets() -> None:
     rows = []
     for name in hs.datasets.names():
         summary = (getattr(hs.datasets, name).__doc__ or "").strip().splitlines()[0]
-        rows.append(
-            {"name": name, "what": summary.partition(":")[0], "size": described(hs.datasets.load(name))}
-        )
+        rows.append({"name": name, "what": summary.partition(":")[0], "size": described(hs.datasets.load(name))})
     print_table(pl.DataFrame(rows))
     note("hiddenstate compare NAME ranks the models on one of them.")

@@ -30,6 +30,12 @@ _FLAGS = (
 class Commands(TyperGroup):
     """The commands, with the library's errors told as sentences."""
 
+    def parse_args(self, ctx, args):
+        """Leave --help to the command, where one is named: typer loads pydantic to see that it was not given here."""
+        if args and args[0] in self.commands:
+            self.add_help_option = False
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx):
         """Run the command; leave with code 2 on what the caller can put right, 130 when interrupted."""
         with told():

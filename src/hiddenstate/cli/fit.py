@@ -31,9 +31,7 @@ _TRAINING = "Training"
 def fit(
     data: Data,
     reading: Reading,
-    model: Annotated[
-        str, typer.Option(metavar="NAME", help="What to fit: gru, lstm, mingru, vanilla ...")
-    ] = "gru",
+    model: Annotated[str, typer.Option(metavar="NAME", help="What to fit: gru, lstm, mingru, vanilla ...")] = "gru",
     hidden: Hidden = None,
     head: Annotated[
         str | None,
@@ -45,13 +43,9 @@ def fit(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE", help="An option of the model, such as reset=before; may be repeated."
-        ),
+        typer.Option(metavar="KEY=VALUE", help="An option of the model, such as reset=before; may be repeated."),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="PATH", help="Where to save the model.")] = Path(
-        "model.safetensors"
-    ),
+    out: Annotated[Path, typer.Option(metavar="PATH", help="Where to save the model.")] = Path("model.safetensors"),
     seed: Seed = 0,
     epochs: Annotated[
         int | None,
@@ -64,9 +58,7 @@ def fit(
         ),
     ] = None,
     learning_rate: Annotated[float, typer.Option(rich_help_panel=_TRAINING, help="Adam's step size.")] = 5e-3,
-    batch_size: Annotated[
-        int, typer.Option(min=1, rich_help_panel=_TRAINING, help="Sequences in an update.")
-    ] = 32,
+    batch_size: Annotated[int, typer.Option(min=1, rich_help_panel=_TRAINING, help="Sequences in an update.")] = 32,
     truncate: Annotated[
         int | None,
         typer.Option(
@@ -79,9 +71,7 @@ def fit(
     ] = None,
     patience: Annotated[
         int,
-        typer.Option(
-            min=1, rich_help_panel=_TRAINING, help="Evaluations without improvement before it stops."
-        ),
+        typer.Option(min=1, rich_help_panel=_TRAINING, help="Evaluations without improvement before it stops."),
     ] = 20,
     validation: Annotated[
         float,
@@ -103,9 +93,7 @@ def fit(
     ] = None,
     restart: Annotated[
         bool,
-        typer.Option(
-            "--restart", rich_help_panel=_TRAINING, help="Begin anew even if there is a checkpoint."
-        ),
+        typer.Option("--restart", rich_help_panel=_TRAINING, help="Begin anew even if there is a checkpoint."),
     ] = False,
 ) -> None:
     """Fit a model to sequences and save it.
@@ -132,9 +120,7 @@ def fit(
     try:
         result = hs.fit(network, train, method, key=fit_key, validation=held, checkpoint=kept)
     except KeyboardInterrupt:
-        notes.print(
-            f"interrupted. The same command goes on from {kept}; --restart begins anew.", soft_wrap=True
-        )
+        notes.print(f"interrupted. The same command goes on from {kept}; --restart begins anew.", soft_wrap=True)
         raise typer.Exit(130) from None
     hs.save(result.model, out)
     kept.unlink(missing_ok=True)
@@ -171,9 +157,7 @@ def _options(model: str, hidden: int | None, head: str | None, pairs: Any) -> di
         names = [p.name for p in known if p.kind is Parameter.KEYWORD_ONLY and p.name != "key"]
         for name in options:
             if name not in names:
-                raise hs.HiddenStateError(
-                    f"{model!r} has no option {name!r}; it takes {', '.join(names) or 'none'}."
-                )
+                raise hs.HiddenStateError(f"{model!r} has no option {name!r}; it takes {', '.join(names) or 'none'}.")
     return options
 
 

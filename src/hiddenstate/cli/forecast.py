@@ -22,9 +22,7 @@ def forecast(
     samples: Annotated[int, typer.Option(min=1, help="Sampled futures of each sequence.")] = 1000,
     future: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A table of the inputs at the steps to come, for a model that takes inputs."
-        ),
+        typer.Option(metavar="FILE", help="A table of the inputs at the steps to come, for a model that takes inputs."),
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="PATH", help="Where to write the forecasts (.csv, .json, .parquet).")
@@ -58,6 +56,4 @@ def forecast(
     if plot is not None:
         plot_forecast(found, sequences, plot)
     print_table(table.head(SHOWN), cut=table.height - SHOWN)
-    say(
-        f"forecasts of {plural(len(sequences), 'sequence')} in {out}" + (f", drawn in {plot}" if plot else "")
-    )
+    say(f"forecasts of {plural(len(sequences), 'sequence')} in {out}" + (f", drawn in {plot}" if plot else ""))

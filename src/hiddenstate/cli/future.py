@@ -17,9 +17,7 @@ def read_future(path: Path | None, model: "SequenceModel", names: Sequence[str] 
     schema = model.schema
     if path is None and model.inputs:
         columns = f" ({', '.join(schema.inputs)})" if schema is not None and schema.inputs else ""
-        raise hs.DataError(
-            f"the model takes {model.inputs} inputs{columns} at every step; give them with --future."
-        )
+        raise hs.DataError(f"the model takes {model.inputs} inputs{columns} at every step; give them with --future.")
     if path is None:
         return None
     if not model.inputs or schema is None:
@@ -28,9 +26,7 @@ def read_future(path: Path | None, model: "SequenceModel", names: Sequence[str] 
     table = hs.read(path, columns=schema.inputs, kinds="real", sequence=named, time=schema.time)
     values = table.values.reshape(len(table), table.length, model.inputs)
     if table.ragged or table.has_missing:
-        raise hs.DataError(
-            f"{path} must have every input of every step, and as many steps for each sequence."
-        )
+        raise hs.DataError(f"{path} must have every input of every step, and as many steps for each sequence.")
     if named is None:
         return values[0]
     for name in names:

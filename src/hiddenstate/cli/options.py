@@ -22,9 +22,7 @@ ModelFile = Annotated[
     typer.Argument(metavar="MODEL", help="A model that `fit` or `compare` has saved.", show_default=False),
 ]
 Seed = Annotated[int, typer.Option(help="Where all random numbers come from: same seed, same result.")]
-Hidden = Annotated[
-    int | None, typer.Option(min=1, help="Hidden units of a network.", show_default="32", metavar="N")
-]
+Hidden = Annotated[int | None, typer.Option(min=1, help="Hidden units of a network.", show_default="32", metavar="N")]
 
 
 def expanded(options: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

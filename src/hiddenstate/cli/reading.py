@@ -27,17 +27,13 @@ TimeColumn = Annotated[
 Wide = Annotated[
     bool, typer.Option("--wide", rich_help_panel=_PANEL, help="Every row is a sequence, every column a step.")
 ]
-Lines = Annotated[
-    bool, typer.Option("--lines", rich_help_panel=_PANEL, help="Every line of a text is a sequence.")
-]
+Lines = Annotated[bool, typer.Option("--lines", rich_help_panel=_PANEL, help="Every line of a text is a sequence.")]
 NoHeader = Annotated[
     bool, typer.Option("--no-header", rich_help_panel=_PANEL, help="A CSV file has no line of column names.")
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(
-        metavar="CHAR", rich_help_panel=_PANEL, help="What stands between the fields of a CSV file."
-    ),
+    typer.Option(metavar="CHAR", rich_help_panel=_PANEL, help="What stands between the fields of a CSV file."),
 ]
 
 
@@ -49,15 +45,11 @@ class Reading:
     time: TimeColumn = None
     columns: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B", rich_help_panel=_PANEL, help="The columns to model; without it all others."
-        ),
+        typer.Option(metavar="A,B", rich_help_panel=_PANEL, help="The columns to model; without it all others."),
     ] = None
     inputs: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B", rich_help_panel=_PANEL, help="Columns that are known beforehand, not predicted."
-        ),
+        typer.Option(metavar="A,B", rich_help_panel=_PANEL, help="Columns that are known beforehand, not predicted."),
     ] = None
     kind: Annotated[
         str | None,
@@ -95,9 +87,7 @@ class Reading:
         guessed = [c.name for c in sequences.schema.columns if c.kind != "real" and c.symbols is None]
         if guessed and self.kind is None and embedded is None:
             which = "them" if len(guessed) == len(sequences.schema.columns) else ", ".join(guessed)
-            note(
-                f"  (whole numbers may mean other things: --kind reads {which} as real, count, bit or symbol)"
-            )
+            note(f"  (whole numbers may mean other things: --kind reads {which} as real, count, bit or symbol)")
         return sequences
 
 

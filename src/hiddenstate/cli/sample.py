@@ -16,9 +16,7 @@ def sample(
     n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many sequences.")] = 1,
     future: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A table of the inputs at every step, for a model that takes inputs."
-        ),
+        typer.Option(metavar="FILE", help="A table of the inputs at every step, for a model that takes inputs."),
     ] = None,
     out: Annotated[
         Path | None,

@@ -16,9 +16,7 @@ def score(
     model: ModelFile,
     data: Data,
     reading: Rereading,
-    per_sequence: Annotated[
-        bool, typer.Option("--per-sequence", help="Show the score of every sequence.")
-    ] = False,
+    per_sequence: Annotated[bool, typer.Option("--per-sequence", help="Show the score of every sequence.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="Write the score of every sequence (.csv, .json, .parquet)."),

@@ -26,9 +26,7 @@ def stream(
         Path | None,
         typer.Option(metavar="PATH", help="Keep the state in this file: at the end, and on the way."),
     ] = None,
-    save_every: Annotated[
-        int, typer.Option(min=1, help="Observations between two writings of the state.")
-    ] = 100,
+    save_every: Annotated[int, typer.Option(min=1, help="Observations between two writings of the state.")] = 100,
 ) -> None:
     """Read observations from standard input, one a line, and predict the next after each.
 

@@ -113,14 +113,10 @@ def _draw_fan(axes: "Axes", forecast: Forecast, data: Sequences, sequence: int, 
     bands = {level: np.concatenate([seen[-1:], band]) for level, band in bands.items()}
     steps = np.concatenate([[0], ahead])
     for low, high, alpha, label in ((0.05, 0.95, 0.18, "90%"), (0.25, 0.75, 0.32, "50%")):
-        axes.fill_between(
-            steps, bands[low], bands[high], color=style.MAIN, alpha=alpha, linewidth=0, label=label
-        )
+        axes.fill_between(steps, bands[low], bands[high], color=style.MAIN, alpha=alpha, linewidth=0, label=label)
     for i, future in enumerate(paths[:PATHS]):
         future = np.concatenate([seen[-1:], future])
-        axes.plot(
-            steps, future, color=style.MAIN, alpha=0.45, linewidth=0.7, label="" if i else "sampled futures"
-        )
+        axes.plot(steps, future, color=style.MAIN, alpha=0.45, linewidth=0.7, label="" if i else "sampled futures")
     axes.plot(steps, bands[0.5], color=style.MAIN, label="median")
     axes.plot(past, seen, color=style.INK, linewidth=1.3, label="seen")
     axes.axvline(0, color="#b5b5b5", linewidth=0.8)
@@ -130,9 +126,7 @@ def _draw_fan(axes: "Axes", forecast: Forecast, data: Sequences, sequence: int, 
     order = ["seen", "median", "50%", "90%", "sampled futures"]
     handles, labels = axes.get_legend_handles_labels()
     chosen = dict(zip(labels, handles, strict=True))
-    axes.legend(
-        [chosen[k] for k in order], order, ncols=5, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0
-    )
+    axes.legend([chosen[k] for k in order], order, ncols=5, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0)
 
 
 def _draw_symbols(axes: "Axes", forecast: Forecast, data: Sequences, sequence: int, column: int) -> Any:

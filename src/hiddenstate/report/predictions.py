@@ -39,11 +39,7 @@ def plot_predictions(comparison: Comparison, path: str | Path, *, key: PRNGKeyAr
         for i, (column, axes) in enumerate(zip(columns, places, strict=True)):
             draws, values = (drawn, seen) if data.schema.scalar else (drawn[..., i], seen[:, i])
             if column.kind == "symbol":
-                probs = (
-                    _probs(expected, column.size, first)
-                    if data.schema.scalar
-                    else _frequencies(draws, column.size)
-                )
+                probs = _probs(expected, column.size, first) if data.schema.scalar else _frequencies(draws, column.size)
                 image = _draw_symbols(axes, steps, values.astype(int), probs, symbol_names(column))
                 figure.colorbar(image, ax=axes, label="predicted probability", pad=0.02, aspect=15)
             elif column.kind == "bit":
@@ -80,9 +76,7 @@ def _frequencies(draws: np.ndarray, size: int) -> np.ndarray:
 
 def _draw_band(axes: "Axes", steps: np.ndarray, values: np.ndarray, draws: np.ndarray) -> None:
     low, high = np.quantile(draws, (0.05, 0.95), axis=0)
-    axes.fill_between(
-        steps, low, high, color=style.MAIN, alpha=0.2, linewidth=0, label="90% of the prediction"
-    )
+    axes.fill_between(steps, low, high, color=style.MAIN, alpha=0.2, linewidth=0, label="90% of the prediction")
     axes.plot(steps, draws.mean(0), color=style.MAIN, label="predicted mean")
     inside = (values >= low) & (values <= high)
     axes.plot(steps, values, "o", color=style.INK, markersize=3.2, label="observed")
@@ -96,9 +90,7 @@ def _draw_band(axes: "Axes", steps: np.ndarray, values: np.ndarray, draws: np.nd
     )
     axes.margins(x=0.01)
     style.grid(axes)
-    axes.legend(
-        ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderpad=0, columnspacing=1.2, handletextpad=0.5
-    )
+    axes.legend(ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderpad=0, columnspacing=1.2, handletextpad=0.5)
 
 
 def _draw_bits(axes: "Axes", steps: np.ndarray, values: np.ndarray, probs: np.ndarray) -> None:

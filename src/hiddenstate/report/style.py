@@ -93,9 +93,7 @@ def label_ends(axes: "Axes", ends: list[tuple[float, str, str]]) -> None:
     if not ends:
         return
     low, high = axes.get_ylim()
-    ends = sorted(
-        (max(value, low), name if value >= low else f"{name} ↓", colour) for value, name, colour in ends
-    )
+    ends = sorted((max(value, low), name if value >= low else f"{name} ↓", colour) for value, name, colour in ends)
     places = _apart([value for value, _, _ in ends], 0.052 * (high - low))
     for place, (_, name, colour) in zip(places, ends, strict=True):
         axes.annotate(

@@ -50,9 +50,7 @@ def _curve(history: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return seen["step"].to_numpy(), seen["validation"].to_numpy()
 
 
-def _range(
-    curves: dict[str, tuple[np.ndarray, np.ndarray]], baselines: list[str]
-) -> tuple[float | None, float | None]:
+def _range(curves: dict[str, tuple[np.ndarray, np.ndarray]], baselines: list[str]) -> tuple[float | None, float | None]:
     """Limits that show how curves begin and where they are best; overfitting may leave the frame."""
     finite = {name: values[np.isfinite(values)] for name, (_, values) in curves.items()}
     finite = {name: values for name, values in finite.items() if len(values)}
