@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 import hiddenstate as hs
 from hiddenstate.files import header, load, save
 
-CAREFUL = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+CAREFUL = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def network():
@@ -99,9 +97,7 @@ def test_any_bytes_at_all(content, tmp_path):
         lambda inner: (
             st.lists(inner)
             | st.dictionaries(
-                st.sampled_from(
-                    ["class", "fields", "array", "tuple", "list", "dict", "float", "key", "numpy"]
-                ),
+                st.sampled_from(["class", "fields", "array", "tuple", "list", "dict", "float", "key", "numpy"]),
                 inner,
             )
             | st.fixed_dictionaries(

@@ -2,9 +2,9 @@
 
     python tests/learn/kill_and_resume.py --times 20
 
-Every worker is a process of its own that trains a small network with a checkpoint and writes the final model
-and its history. It is killed by SIGKILL, which no process can catch, at a moment drawn between the start of
-training and the time an unbroken run takes. Killed runs are started again until they finish; model files and
+Every worker is a process of its own that trains a small network with a checkpoint and writes the final model and its
+history. It is killed by SIGKILL, which no process can catch, soon after a random step or at a random moment between
+the start of training and the end of an unbroken run. Killed runs are started again until they finish; model files and
 histories must be equal byte for byte.
 """
 
@@ -29,8 +29,7 @@ def work(folder: Path, name: str, epochs: int) -> None:
 
     numbers = np.random.default_rng(0)
     train, valid = (
-        hs.Sequences.of([numbers.integers(0, 3, numbers.integers(3, 17)) for _ in range(count)])
-        for count in (40, 12)
+        hs.Sequences.of([numbers.integers(0, 3, numbers.integers(3, 17)) for _ in range(count)]) for count in (40, 12)
     )
     cell_key, head_key, fit_key = jr.split(jr.key(1), 3)
     cell = hs.cells.Vanilla(3, 6, key=cell_key)
@@ -85,6 +84,22 @@ def step_of(checkpoint: Path) -> int:
     return read_tensors(checkpoint)[1]["standing"]["step"] if checkpoint.exists() else 0
 
 
+def kill(worker: subprocess.Popen, checkpoint: Path, duration: float, total: int, moments: random.Random) -> bool:
+    """Kill a worker at a random moment, or soon after a random step; False if it ended before."""
+    if moments.random() < 0.25:
+        time.sleep(moments.uniform(0, duration))
+    else:
+        step = moments.randint(step_of(checkpoint), total)
+        while worker.poll() is None and step_of(checkpoint) < step:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.02))
+    if worker.poll() is not None:
+        return False
+    worker.kill()
+    worker.wait()
+    return True
+
+
 def check(times: int, seed: int, epochs: int = EPOCHS, say=print) -> int:
     """Kill workers `times` times; returns how many runs were compared, all equal."""
     moments = random.Random(seed)
@@ -94,35 +109,29 @@ def check(times: int, seed: int, epochs: int = EPOCHS, say=print) -> int:
         duration = finished(folder, "unbroken", epochs)
         if results(folder, "unbroken") != results(folder, "warm-up"):
             raise SystemExit("two unbroken runs differ.")
+        total = step_of(folder / "unbroken.checkpoint")
         killed = runs = 0
         while killed < times:
             name, steps = f"broken-{runs}", []
+            checkpoint = folder / f"{name}.checkpoint"
             while killed < times and len(steps) < 3:
-                worker = start(folder, name, epochs)
-                time.sleep(moments.uniform(0, duration))
-                if worker.poll() is not None:
+                if not kill(start(folder, name, epochs), checkpoint, duration, total, moments):
                     break
-                worker.kill()
-                worker.wait()
-                steps, killed = [*steps, step_of(folder / f"{name}.checkpoint")], killed + 1
+                steps, killed = [*steps, step_of(checkpoint)], killed + 1
             finished(folder, name, epochs)
             if results(folder, name) != results(folder, "unbroken"):
-                raise SystemExit(
-                    f"run {runs}, killed at {steps}, differs from the unbroken one (seed {seed})."
-                )
+                raise SystemExit(f"run {runs}, killed at {steps}, differs from the unbroken one (seed {seed}).")
             left = [p.name for p in folder.iterdir() if p.name.endswith(".tmp")]
             if left:
                 raise SystemExit(f"unfinished files are left: {left}.")
             runs += 1
             at = ", ".join(map(str, steps)) or "none"
-            say(f"run {runs}: killed with the checkpoint at step {at}; same bytes in the end")
+            say(f"run {runs}: killed with the checkpoint at step {at} of {total}; same bytes in the end")
     return runs
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=20, help="how many kills")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
     parser.add_argument("--epochs", type=int, default=EPOCHS, help="how long each run trains")

@@ -108,17 +108,13 @@ def test_control_c_keeps_everything_done_so_far(where, number, tmp_path, monkeyp
             run(tmp_path / "run")
     calls = interrupted_at(monkeypatch, 0, None)
     assert_same_result(run(tmp_path / "run"), whole, tmp_path)
-    assert (
-        len(calls) == whole.history.height - len(done) + 1
-    )  # only the update that was broken off is made again
+    assert len(calls) == whole.history.height - len(done) + 1  # only the update that was broken off is made again
 
 
 def test_a_finished_run_returns_at_once(tmp_path, monkeypatch):
     def run():
         method = hs.SGD(epochs=3, batch_size=4)
-        return hs.fit(
-            Unigram(jnp.zeros(3)), DATA, method, key=KEY, validation=VALID, checkpoint=tmp_path / "run"
-        )
+        return hs.fit(Unigram(jnp.zeros(3)), DATA, method, key=KEY, validation=VALID, checkpoint=tmp_path / "run")
 
     first = run()
     calls = interrupted_at(monkeypatch, 0, None)
@@ -165,9 +161,7 @@ def test_another_run_is_refused_and_says_what_differs(change, match, tmp_path):
 
     run()
     before = (tmp_path / "run").read_bytes()
-    with pytest.raises(
-        hs.FileError, match=f"is the checkpoint of another run: {match}. Give the same arguments"
-    ):
+    with pytest.raises(hs.FileError, match=f"is the checkpoint of another run: {match}. Give the same arguments"):
         run(**change)
     assert (tmp_path / "run").read_bytes() == before
     run(checkpoint_every=5.0)

@@ -58,12 +58,8 @@ def test_a_network_learns_a_deterministic_cycle():
 def test_complex_arrays_go_downhill():
     model = Unigram(jnp.zeros(3) + 1j)
     fit = hs.fit(model, symbols(), hs.SGD(epochs=200, learning_rate=0.1, batch_size=20), key=KEY)
-    plain = hs.fit(
-        Unigram(jnp.zeros(3)), symbols(), hs.SGD(epochs=200, learning_rate=0.1, batch_size=20), key=KEY
-    )
-    np.testing.assert_allclose(
-        jax.nn.softmax(fit.model.logits.real), jax.nn.softmax(plain.model.logits), atol=1e-3
-    )
+    plain = hs.fit(Unigram(jnp.zeros(3)), symbols(), hs.SGD(epochs=200, learning_rate=0.1, batch_size=20), key=KEY)
+    np.testing.assert_allclose(jax.nn.softmax(fit.model.logits.real), jax.nn.softmax(plain.model.logits), atol=1e-3)
     np.testing.assert_allclose(fit.model.logits.imag, 1.0)
 
 
@@ -88,19 +84,14 @@ def test_frozen_arrays_are_not_touched():
 
 
 def test_the_same_key_gives_the_same_bits_and_another_key_another_order():
-    runs = [
-        hs.fit(Unigram(jnp.zeros(3)), symbols(), hs.SGD(epochs=3, batch_size=4), key=jr.key(k))
-        for k in (1, 1, 2)
-    ]
+    runs = [hs.fit(Unigram(jnp.zeros(3)), symbols(), hs.SGD(epochs=3, batch_size=4), key=jr.key(k)) for k in (1, 1, 2)]
     assert_same(runs[0].model, runs[1].model)
     assert runs[0].history.equals(runs[1].history)
     assert not runs[0].history.equals(runs[2].history)
 
 
 def test_old_style_keys_work_and_give_the_same():
-    runs = [
-        hs.fit(Unigram(jnp.zeros(3)), symbols(), hs.SGD(epochs=2), key=k) for k in (jr.key(1), jr.PRNGKey(1))
-    ]
+    runs = [hs.fit(Unigram(jnp.zeros(3)), symbols(), hs.SGD(epochs=2), key=k) for k in (jr.key(1), jr.PRNGKey(1))]
     assert_same(runs[0].model, runs[1].model)
 
 

@@ -65,9 +65,7 @@ def test_a_learning_rate_far_too_high_does_not_count_as_convergence():
 def test_without_validation_the_training_loss_decides():
     fit = hs.fit(Unigram(jnp.zeros(3)), symbols(), hs.SGD(learning_rate=0.05), key=KEY)
     assert fit.converged
-    assert fit.reason.startswith(
-        "the training loss has not improved by more than 0.0001 nats per step for 10"
-    )
+    assert fit.reason.startswith("the training loss has not improved by more than 0.0001 nats per step for 10")
     assert fit.history["validation"].is_null().all()
 
 
@@ -139,9 +137,7 @@ def test_an_exploding_network_stops_at_the_step_where_it_exploded():
 
 
 @pytest.mark.parametrize("rate", [1e3, 1e30, 1e38])
-@pytest.mark.parametrize(
-    "make", [lambda: hs.cast(Unigram(jnp.zeros(3)), "float32"), lambda: network(dtype="float32")]
-)
+@pytest.mark.parametrize("make", [lambda: hs.cast(Unigram(jnp.zeros(3)), "float32"), lambda: network(dtype="float32")])
 def test_no_array_of_a_returned_model_is_ever_not_finite(make, rate):
     fit = hs.fit(make(), symbols(8, 6), hs.SGD(learning_rate=rate, epochs=30, clip=None), key=KEY)
     assert all(np.isfinite(a).all() for a in jax.tree.leaves(fit.model))

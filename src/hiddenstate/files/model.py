@@ -65,11 +65,7 @@ def _check(head: dict[str, Any], path: str | Path) -> None:
     """Raise the sentence that says why this header is not one of a model that we can read."""
     kind, format_ = head.get("kind"), head.get("format")
     if kind != "model":
-        what = (
-            "the state of a Stream; give it to hs.Stream.restore"
-            if "stream" in head
-            else _OTHERS.get(str(kind))
-        )
+        what = "the state of a Stream; give it to hs.Stream.restore" if "stream" in head else _OTHERS.get(str(kind))
         raise FileError(f"{path} holds no model, but {what or 'something unknown'}.")
     if not isinstance(format_, int) or isinstance(format_, bool) or format_ < 1:
         raise FileError(f"{path} is damaged: its format is {format_!r}.")

@@ -74,9 +74,7 @@ def _encode_array(value: Any, arrays: dict[str, np.ndarray], path: tuple[str, ..
         value = jax.random.key_data(value)
     array = np.asarray(value)
     if array.dtype.name not in DTYPES:
-        raise FileError(
-            f"{_place(path)} is an array of {array.dtype}; a model file holds {', '.join(sorted(DTYPES))}."
-        )
+        raise FileError(f"{_place(path)} is an array of {array.dtype}; a model file holds {', '.join(sorted(DTYPES))}.")
     arrays[name] = array
     return {tag: name, "dtype": array.dtype.name, "shape": list(array.shape), **extra}
 
@@ -113,9 +111,7 @@ class Decoder:
             return node
         if not isinstance(node, dict):
             raise FileError(f"{_short(node)} has no tag.")
-        tags = [
-            tag for tag in ("class", "array", "numpy", "key", "float", "tuple", "list", "dict") if tag in node
-        ]
+        tags = [tag for tag in ("class", "array", "numpy", "key", "float", "tuple", "list", "dict") if tag in node]
         if len(tags) != 1:
             raise FileError(f"{_short(node)} must have one known tag.")
         return getattr(self, f"_{tags[0]}")(node, depth)
@@ -135,9 +131,7 @@ class Decoder:
             raise FileError(f"it holds a {name!r}, which is no class that a file can describe.")
         expected = _fields(cls)
         if set(described) != set(expected):
-            raise FileError(
-                f"{name!r} has the fields {_listed(expected)}, but the file gives {_listed(described)}."
-            )
+            raise FileError(f"{name!r} has the fields {_listed(expected)}, but the file gives {_listed(described)}.")
         return _assemble(cls, {field: self.decode(described[field], depth + 1) for field in expected})
 
     def _tensor(self, node: dict[str, Any], tag: str, size: int = 3) -> tuple[str, np.ndarray]:

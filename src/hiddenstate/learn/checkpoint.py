@@ -83,9 +83,7 @@ class Checkpoint:
             )
         then = header.get("identity")
         then = then if isinstance(then, dict) else {}
-        differences = [
-            _difference(n, then.get(n), now) for n, now in self.identity.items() if then.get(n) != now
-        ]
+        differences = [_difference(n, then.get(n), now) for n, now in self.identity.items() if then.get(n) != now]
         if differences:
             raise FileError(
                 f"{self.path} is the checkpoint of another run: {'; '.join(differences)}. Give the same "
@@ -164,13 +162,9 @@ def _pack(standing: Standing, history: History) -> tuple[dict[str, np.ndarray], 
 def _unpack(
     arrays: Mapping[str, np.ndarray], described: Mapping[str, Any], start: Standing, state: Leaves
 ) -> tuple[Standing, History]:
-    leaves = {
-        name: _restored(arrays, name, getattr(start, name), lambda like: like.shape) for name in _LEAVES
-    }
+    leaves = {name: _restored(arrays, name, getattr(start, name), lambda like: like.shape) for name in _LEAVES}
     carried = _restored(arrays, "carried", state, None) if described["carries"] else None
-    stopping: dict[str, Any] = {
-        n: float.fromhex(v) if n in _FLOATS else v for n, v in described["stopping"].items()
-    }
+    stopping: dict[str, Any] = {n: float.fromhex(v) if n in _FLOATS else v for n, v in described["stopping"].items()}
     verdict = described["verdict"]
     total, steps = described["window"]
     kept = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}

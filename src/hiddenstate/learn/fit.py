@@ -28,15 +28,11 @@ def fit(
     result bit for bit. `progress` shows a bar where there is a terminal to show it in.
     """
     if not isinstance(model, SequenceModel):
-        raise HiddenStateError(
-            f"the model is a {type(model).__name__}; hs.fit takes a SequenceModel, such as hs.RNN."
-        )
+        raise HiddenStateError(f"the model is a {type(model).__name__}; hs.fit takes a SequenceModel, such as hs.RNN.")
     if not isinstance(method, Method):
         called = isinstance(method, type) and issubclass(method, Method)
         hint = f" Call it: hs.{method.__name__}()." if called else ""
-        raise HiddenStateError(
-            f"the method is {method!r}; it must be a way of learning, such as hs.SGD().{hint}"
-        )
+        raise HiddenStateError(f"the method is {method!r}; it must be a way of learning, such as hs.SGD().{hint}")
     if not isinstance(key, jax.Array):
         raise HiddenStateError(f"the key is {key!r}; it must be a JAX random key, such as jax.random.key(0).")
     return method.run(

@@ -50,9 +50,7 @@ class History:
         """The first `step` rows and the evaluations up to step `evaluated`, for a checkpoint."""
         rows = self._rows[:step]
         known = [pair for pair in self._evaluations if pair[0] <= evaluated]
-        out = {
-            name: np.array([row[i] for row in rows], dtype) for i, (name, dtype) in enumerate(_TYPES.items())
-        }
+        out = {name: np.array([row[i] for row in rows], dtype) for i, (name, dtype) in enumerate(_TYPES.items())}
         out["evaluated"] = np.array([step for step, _ in known], np.int64)
         out["validation"] = np.array([value for _, value in known], np.float64)
         return out
@@ -61,13 +59,9 @@ class History:
     def restore(cls, arrays: Mapping[str, np.ndarray], step: int) -> "History":
         """The history that `arrays` was taken from."""
         expected = {**_TYPES, "evaluated": np.int64, "validation": np.float64}
-        if {name: a.dtype for name, a in arrays.items()} != expected or any(
-            len(arrays[n]) != step for n in _TYPES
-        ):
+        if {name: a.dtype for name, a in arrays.items()} != expected or any(len(arrays[n]) != step for n in _TYPES):
             raise FileError(f"its history does not have {step} rows.")
         history = cls()
         history._rows = list(zip(*(arrays[name].tolist() for name in _TYPES), strict=True))
-        history._evaluations = list(
-            zip(arrays["evaluated"].tolist(), arrays["validation"].tolist(), strict=True)
-        )
+        history._evaluations = list(zip(arrays["evaluated"].tolist(), arrays["validation"].tolist(), strict=True))
         return history

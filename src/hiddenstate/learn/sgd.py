@@ -73,17 +73,13 @@ class SGD(Method):
         for name in ("tolerance", "checkpoint_every"):
             _check_number(name, getattr(self, name), "a number, 0 or more", zero=True)
         if not isinstance(self.strategy, Strategy):
-            raise HiddenStateError(
-                f"strategy is {self.strategy!r}; it must be an unroll strategy such as hs.Auto()."
-            )
+            raise HiddenStateError(f"strategy is {self.strategy!r}; it must be an unroll strategy such as hs.Auto().")
         if self.optimiser is None:
             return
         if not isinstance(self.optimiser, optax.GradientTransformation):
             raise HiddenStateError(f"optimiser is {self.optimiser!r}; it must be an optax transformation.")
         if self.learning_rate != _RATE:
-            raise HiddenStateError(
-                "give learning_rate or an optimiser, which has its own learning rate, but not both."
-            )
+            raise HiddenStateError("give learning_rate or an optimiser, which has its own learning rate, but not both.")
 
     def run(
         self,
@@ -108,9 +104,7 @@ class SGD(Method):
         epochs = self.epochs
         if epochs is None and self.steps is None:
             epochs = max(_EPOCHS, math.ceil(_STEPS / minibatches.per_epoch))
-        limits = Limits(
-            epochs, self.steps, self.patience, self.tolerance, self.evaluate_every, self.evaluate_steps
-        )
+        limits = Limits(epochs, self.steps, self.patience, self.tolerance, self.evaluate_every, self.evaluate_steps)
         kept = Checkpoint(checkpoint, identity, self.checkpoint_every)
         training = Training(model, learner, minibatches, validation, limits, kept)
         with Bar(progress) as bar:
@@ -123,9 +117,7 @@ class SGD(Method):
         """
         settings = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name != "checkpoint_every"}
         if callable(self.learning_rate):
-            settings["learning_rate"] = digest_of(
-                [self.learning_rate(np.int32(10**i // 10)) for i in range(9)]
-            )
+            settings["learning_rate"] = digest_of([self.learning_rate(np.int32(10**i // 10)) for i in range(9)])
         if self.optimiser is not None:
             settings["optimiser"] = digest_of(learner.probe())
         return settings

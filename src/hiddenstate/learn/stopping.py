@@ -22,9 +22,7 @@ class Stopping:
 
     def seen(self, value: float, step: int, tolerance: float) -> "Stopping":
         """The memory after one more evaluation; a value that is no number is no improvement."""
-        after = replace(
-            self, waited=self.waited + 1, evaluated=step, first=step if self.first is None else self.first
-        )
+        after = replace(self, waited=self.waited + 1, evaluated=step, first=step if self.first is None else self.first)
         if value < self.best:
             after = replace(after, best=value, best_step=step)
         if value < self.reference - tolerance:

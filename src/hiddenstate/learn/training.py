@@ -47,9 +47,7 @@ class Training:
         kept = self.checkpoint.restore(self._start(), self.learner.state)
         if kept is None:
             standing, history = self._first_look(self._start()), History()
-            self.checkpoint.save(
-                standing, history
-            )  # a path that cannot be written is known before, not after
+            self.checkpoint.save(standing, history)  # a path that cannot be written is known before, not after
         else:
             standing, history = kept
         if standing.verdict is None:
@@ -68,9 +66,7 @@ class Training:
         if self.validation is None:
             return standing
         value = self._validate(standing)
-        return replace(
-            standing, stopping=replace(standing.stopping.seen(value, 0, self.limits.tolerance), waited=0)
-        )
+        return replace(standing, stopping=replace(standing.stopping.seen(value, 0, self.limits.tolerance), waited=0))
 
     def _go_on(self, standing: Standing, history: History, bar: Bar) -> Standing:
         """Update by update to a verdict; every standing on the way is complete and can be taken up again."""
@@ -98,9 +94,7 @@ class Training:
 
     def _update(self, standing: Standing, minibatch: Minibatch, history: History) -> Standing:
         carried = standing.carried if minibatch.place.chunk else None
-        if (
-            minibatch.steps == 0
-        ):  # nothing but context: the state moves on, and there is nothing to learn from
+        if minibatch.steps == 0:  # nothing but context: the state moves on, and there is nothing to learn from
             _, carried = self.learner.total(standing.learned, minibatch.arrays, carried)
             return replace(standing, carried=carried, done=minibatch.place)
         outcome = self.learner.update(standing.learned, standing.optimiser, minibatch.arrays, carried)
@@ -147,9 +141,7 @@ class Training:
 
     def _validate(self, standing: Standing) -> float:
         assert self.validation is not None
-        return nats_per_step(
-            self.learner, standing.learned, self.model, self.validation, self.minibatches.size
-        )
+        return nats_per_step(self.learner, standing.learned, self.model, self.validation, self.minibatches.size)
 
     def _evaluate(self, standing: Standing, history: History) -> Standing:
         """The value that decides: on validation data, or without them the mean loss since the last time."""
@@ -199,9 +191,7 @@ class Training:
         if stopping.waited == 0 and stopping.improved:
             said = f"{self._watched} was still improving"
         elif stopping.improved:
-            said = (
-                f"{self._watched} was best at step {stopping.best_step} ({stopping.best:.4f} nats per step)"
-            )
+            said = f"{self._watched} was best at step {stopping.best_step} ({stopping.best:.4f} nats per step)"
         elif self.validation is not None:
             said = "the validation was never better than that of the model it started from"
         else:

@@ -51,9 +51,7 @@ class Anatomy:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Anatomy) and self._signature == other._signature
 
-    def total(
-        self, rest: Any, learned: Leaves, arrays: Arrays, carried: Leaves | None
-    ) -> tuple[Array, Leaves]:
+    def total(self, rest: Any, learned: Leaves, arrays: Arrays, carried: Leaves | None) -> tuple[Array, Leaves]:
         """The log-probability of a minibatch from carried states (or the initial one), and those after."""
         model = eqx.combine(jax.tree.unflatten(self.learned, learned), rest, self.rest)
         state: State = None if carried is None else jax.tree.unflatten(self.state, carried)
