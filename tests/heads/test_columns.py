@@ -31,9 +31,7 @@ def distribution():
 
 def test_log_prob_is_the_sum_over_columns(distribution):
     pieces = jnp.array(2), X[1:3], X[3], X[4]
-    each = [
-        head.distribution(p).log_prob(x) for head, p, x in zip(HEADS.values(), PARTS, pieces, strict=True)
-    ]
+    each = [head.distribution(p).log_prob(x) for head, p, x in zip(HEADS.values(), PARTS, pieces, strict=True)]
     np.testing.assert_allclose(distribution.log_prob(X), sum(each), rtol=1e-12)
 
 
@@ -88,9 +86,7 @@ def test_a_value_outside_its_columns_support_is_refused(distribution, entry, val
     values[1, 2, entry] = value
     inside = np.asarray(distribution.support(values))
     assert inside.shape == (2, 3) and not inside[1, 2] and inside.sum() == 5
-    with pytest.raises(
-        DataError, match=r"sequence 1 holds .* at step 2; observations must be records of 'weather'"
-    ):
+    with pytest.raises(DataError, match=r"sequence 1 holds .* at step 2; observations must be records of 'weather'"):
         check_support(distribution.support, values, np.ones((2, 3), bool))
 
 

@@ -64,9 +64,7 @@ def test_parameters_of_zero_give_location_and_scale():
     normal = Gaussian(2, 2, location=[919.0, 1.0], scale=[170.0, 2.0], key=KEY).distribution(zeros)
     np.testing.assert_allclose(normal.mean, [919.0, 1.0], rtol=EXACT)
     np.testing.assert_allclose(normal.variance, [170.0**2, 4.0], rtol=EXACT)
-    full = Gaussian(2, 2, "full", location=[919.0, 1.0], scale=[170.0, 2.0], key=KEY).distribution(
-        jnp.zeros(5)
-    )
+    full = Gaussian(2, 2, "full", location=[919.0, 1.0], scale=[170.0, 2.0], key=KEY).distribution(jnp.zeros(5))
     np.testing.assert_allclose(full.covariance_matrix, np.diag([170.0**2, 4.0]), rtol=EXACT)
 
 
@@ -119,9 +117,7 @@ def test_negative_binomial_has_mean_and_concentration(log_concentration):
     for parameter in (-4.0, 0.3, 4.0):
         mean = 12.0 * np.exp(parameter)
         expected = stats.nbinom.logpmf(COUNTS, r, r / (r + mean))
-        np.testing.assert_allclose(
-            log_prob(head, [parameter, log_concentration], COUNTS), expected, rtol=1e-9
-        )
+        np.testing.assert_allclose(log_prob(head, [parameter, log_concentration], COUNTS), expected, rtol=1e-9)
         distribution = head.distribution(jnp.array([parameter, log_concentration]))
         np.testing.assert_allclose(distribution.mean, mean, rtol=EXACT)
         np.testing.assert_allclose(distribution.variance, mean + mean**2 / r, rtol=EXACT)

@@ -19,9 +19,7 @@ KEY = jr.key(0)
 
 
 def in_float32(head, parameters, x):
-    return np.asarray(
-        _log_prob(cast(head, jnp.float32), jnp.asarray(parameters, jnp.float32), jnp.asarray(x))
-    )
+    return np.asarray(_log_prob(cast(head, jnp.float32), jnp.asarray(parameters, jnp.float32), jnp.asarray(x)))
 
 
 @eqx.filter_jit
@@ -35,9 +33,7 @@ def test_large_counts_keep_their_digits_in_float32(count):
     for off in (-3, 0, 3):
         k = round(count + off * np.sqrt(count))
         # the rate itself, count to 6e-8, is uncertain by that times sqrt(count) standard deviations
-        np.testing.assert_allclose(
-            in_float32(head, [0.0], k), stats.poisson.logpmf(k, count), atol=5e-3, rtol=1e-5
-        )
+        np.testing.assert_allclose(in_float32(head, [0.0], k), stats.poisson.logpmf(k, count), atol=5e-3, rtol=1e-5)
     broad = NegativeBinomial(2, None, rate=float(count), key=KEY)
     r = np.exp(np.float32(2.0), dtype=np.float64)
     for k in (count // 2, count, 2 * count):
@@ -92,8 +88,7 @@ MIXED = ["columns", "mixture of columns", "mixture of mixtures", "columns of mix
 
 @pytest.mark.parametrize(
     ("name", "dtype", "reach"),
-    [(name, jnp.float32, 25.0) for name in VECTORS + MIXED]
-    + [(name, jnp.float64, 200.0) for name in VECTORS],
+    [(name, jnp.float32, 25.0) for name in VECTORS + MIXED] + [(name, jnp.float64, 200.0) for name in VECTORS],
 )
 def test_gradients_are_finite_within_the_stated_limits(name, dtype, reach):
     head, x = HEADS[name]
@@ -116,12 +111,8 @@ def test_gradients_are_finite_within_the_stated_limits(name, dtype, reach):
 def test_logits_may_be_of_any_size(name, dtype):
     head, x = PLAIN[name]
     n = head.parameter_count
-    points = jnp.asarray(
-        [[s * 10.0**e * (-1) ** i for i in range(n)] for s in (1, -1) for e in (1.5, 4, 30)], dtype
-    )
-    value_and_grad = jax.jit(
-        jax.vmap(jax.value_and_grad(lambda p: head.distribution(p).log_prob(jnp.asarray(x))))
-    )
+    points = jnp.asarray([[s * 10.0**e * (-1) ** i for i in range(n)] for s in (1, -1) for e in (1.5, 4, 30)], dtype)
+    value_and_grad = jax.jit(jax.vmap(jax.value_and_grad(lambda p: head.distribution(p).log_prob(jnp.asarray(x)))))
     values, gradients = value_and_grad(points)
     assert np.isfinite(values).all() and np.isfinite(gradients).all()
     assert values.dtype == dtype

@@ -67,9 +67,7 @@ def test_records_get_one_head_a_column():
     assert isinstance(head, Columns) and head.names == ("sky", "heat", "open", "visits")
     assert [type(family) for family in head.families] == [Categorical, Gaussian, Bernoulli, NegativeBinomial]
     assert head.event_shape == (4,)
-    two = Sequences.of(
-        [[[1, 0], [0, 2]]], schema=Schema((Column("a", "symbol", 2), Column("b", "symbol", 3)), False)
-    )
+    two = Sequences.of([[[1, 0], [0, 2]]], schema=Schema((Column("a", "symbol", 2), Column("b", "symbol", 3)), False))
     head = head_for(two, 3, key=KEY)
     assert isinstance(head, Columns) and head.parameter_count == 5
 

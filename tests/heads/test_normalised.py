@@ -34,9 +34,7 @@ def _plane():
 def _records():
     """A symbol of three, a real number, a bit."""
     t = np.linspace(-5, 5, 401)
-    parts = [
-        np.stack([np.full_like(t, s), np.sinh(t), np.full_like(t, b)], -1) for s in range(3) for b in range(2)
-    ]
+    parts = [np.stack([np.full_like(t, s), np.sinh(t), np.full_like(t, b)], -1) for s in range(3) for b in range(2)]
     return np.concatenate(parts), np.tile(np.cosh(t) * (t[1] - t[0]), 6)
 
 

@@ -20,9 +20,7 @@ def test_units_shift_and_stretch_the_standardised_head(family):
     z = jnp.array([0.3, -1.7])
     got = head.distribution(parameters).log_prob(LOCATION + SCALE * z)
     # the density of a stretched variable is divided by the stretch
-    np.testing.assert_allclose(
-        got, plain.distribution(parameters).log_prob(z) - np.log(SCALE).sum(), rtol=1e-9
-    )
+    np.testing.assert_allclose(got, plain.distribution(parameters).log_prob(z) - np.log(SCALE).sum(), rtol=1e-9)
     np.testing.assert_allclose(head.encode(LOCATION + SCALE * z), z, rtol=1e-9)
     np.testing.assert_allclose(head.encode(LOCATION), 0.0, atol=1e-12)
 
@@ -32,18 +30,14 @@ def test_full_covariance_stretches_too():
     parameters = jr.normal(KEY, (5,))
     z = jnp.array([0.3, -1.7])
     got = head.distribution(parameters).log_prob(LOCATION + SCALE * z)
-    np.testing.assert_allclose(
-        got, plain.distribution(parameters).log_prob(z) - np.log(SCALE).sum(), rtol=1e-9
-    )
+    np.testing.assert_allclose(got, plain.distribution(parameters).log_prob(z) - np.log(SCALE).sum(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("family", [Poisson, NegativeBinomial])
 def test_counts_are_read_as_logarithms_around_the_rate(family):
     head = family(3, 2, rate=[9.0, 0.5], spread=[2.0, 1.0], key=KEY)
     np.testing.assert_allclose(head.encode(jnp.array([19, 0])), [np.log(2) / 2, -np.log(1.5)], rtol=1e-12)
-    np.testing.assert_allclose(
-        head.distribution(jnp.zeros(head.parameter_count)).mean, [9.0, 0.5], rtol=1e-12
-    )
+    np.testing.assert_allclose(head.distribution(jnp.zeros(head.parameter_count)).mean, [9.0, 0.5], rtol=1e-12)
 
 
 def test_units_are_kept_but_not_learned():
@@ -55,9 +49,7 @@ def test_units_are_kept_but_not_learned():
 
 
 def test_single_numbers_are_read_as_vectors_of_one():
-    np.testing.assert_allclose(
-        Gaussian(3, None, location=1.0, scale=2.0, key=KEY).encode(jnp.array(5.0)), [2.0]
-    )
+    np.testing.assert_allclose(Gaussian(3, None, location=1.0, scale=2.0, key=KEY).encode(jnp.array(5.0)), [2.0])
     np.testing.assert_allclose(Poisson(3, None, key=KEY).encode(jnp.array(0)), [-np.log(2)])
     np.testing.assert_allclose(Bernoulli(3, None, key=KEY).encode(jnp.array(1)), [1.0])
     np.testing.assert_allclose(Categorical(3, 3, key=KEY).encode(jnp.array(1)), [0, 1, 0])

@@ -161,9 +161,7 @@ class Columns(Head):
             raise HiddenStateError(f"the names of the columns are {', '.join(names)}; they must differ.")
         sizes = {name: head.hidden_size for name, head in named}
         if len(set(sizes.values())) != 1:
-            raise HiddenStateError(
-                f"the columns' heads have hidden_size {sizes}; they must all have the same."
-            )
+            raise HiddenStateError(f"the columns' heads have hidden_size {sizes}; they must all have the same.")
         maps = [head.linear for _, head in named]
         self.names = names
         self.families = tuple(family_of(head) for _, head in named)
@@ -204,8 +202,5 @@ class Columns(Head):
         """The columns' codes, side by side."""
         widths = tuple(head.event_shape[0] if head.event_shape else None for head in self.families)
         pieces = _pieces(jnp.asarray(x, dtype_of(self)), widths)
-        codes = [
-            head.encode(piece).astype(dtype_of(self))
-            for head, piece in zip(self.families, pieces, strict=True)
-        ]
+        codes = [head.encode(piece).astype(dtype_of(self)) for head, piece in zip(self.families, pieces, strict=True)]
         return jnp.concatenate(codes)

@@ -52,9 +52,7 @@ class Gaussian(Standardised):
         if covariance not in ("diagonal", "full"):
             raise HiddenStateError(f"covariance is {covariance!r}; it must be 'diagonal' or 'full'.")
         if covariance == "full" and size is None:
-            raise HiddenStateError(
-                "covariance is 'full', but size is None: a single number has no covariance."
-            )
+            raise HiddenStateError("covariance is 'full', but size is None: a single number has no covariance.")
         self._set_units(size, location, scale)
         self.covariance = covariance
         self.dispersion = checked_dispersion(dispersion)

@@ -92,9 +92,7 @@ def family_of(head: Head) -> Head:
 def checked_size(size: int | None, name: str, owner: str) -> int | None:
     """A number of entries that is at least 1, or None for observations that are one number."""
     if size is not None and size < 1:
-        raise HiddenStateError(
-            f"{name} is {size}; a {owner} head needs at least 1, or None for single numbers."
-        )
+        raise HiddenStateError(f"{name} is {size}; a {owner} head needs at least 1, or None for single numbers.")
     return size
 
 

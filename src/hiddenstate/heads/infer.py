@@ -50,9 +50,7 @@ class _Observed:
                 raise DataError(f"column {column.name!r} holds {bad[0]:g}, but a {head} head takes {due}.")
 
 
-def head_for(
-    data: Sequences, hidden_size: int, *, key: PRNGKeyArray, head: str | None = None, **options: Any
-) -> Head:
+def head_for(data: Sequences, hidden_size: int, *, key: PRNGKeyArray, head: str | None = None, **options: Any) -> Head:
     """A head for the observations of `data`, over a hidden vector of `hidden_size`.
 
     Symbols get a Categorical head, bits a Bernoulli, counts a NegativeBinomial, real numbers a Gaussian with
@@ -135,16 +133,12 @@ def _gaussian(
 ) -> Head:
     seen.refuse_unless(np.isfinite, "gaussian", "numbers")
     if covariance == "full" and seen.scalar:
-        raise DataError(
-            "a gaussian head with full covariance takes vectors, but observations are single numbers."
-        )
+        raise DataError("a gaussian head with full covariance takes vectors, but observations are single numbers.")
     units = seen.each(_mean), seen.each(_deviation)
     return Gaussian(hidden_size, seen.size, covariance, *units, dispersion=dispersion, key=key)
 
 
-def _gaussian_full(
-    seen: _Observed, hidden_size: int, key: PRNGKeyArray, dispersion: Any = "constant"
-) -> Head:
+def _gaussian_full(seen: _Observed, hidden_size: int, key: PRNGKeyArray, dispersion: Any = "constant") -> Head:
     return _gaussian(seen, hidden_size, key, "full", dispersion)
 
 
@@ -163,9 +157,7 @@ def _poisson(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
     return Poisson(hidden_size, seen.size, *_count_units(seen, "poisson"), key=key)
 
 
-def _negative_binomial(
-    seen: _Observed, hidden_size: int, key: PRNGKeyArray, dispersion: Any = "constant"
-) -> Head:
+def _negative_binomial(seen: _Observed, hidden_size: int, key: PRNGKeyArray, dispersion: Any = "constant") -> Head:
     units = _count_units(seen, "negative-binomial")
     return NegativeBinomial(hidden_size, seen.size, *units, dispersion=dispersion, key=key)
 

@@ -23,9 +23,7 @@ class MixtureDistribution(dist.MixtureSameFamily):
         self._mixing_distribution = mixing_distribution
         self._component_distribution = component_distribution
         *batch_shape, self._mixture_size = component_distribution.batch_shape
-        dist.Distribution.__init__(
-            self, tuple(batch_shape), component_distribution.event_shape, validate_args=False
-        )
+        dist.Distribution.__init__(self, tuple(batch_shape), component_distribution.event_shape, validate_args=False)
 
     def rebatch(self, batch_shape: tuple[int, ...]) -> "MixtureDistribution":
         """The same mixture with the batch shape that `vmap` gave its arrays."""

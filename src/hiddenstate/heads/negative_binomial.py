@@ -119,6 +119,4 @@ class NegativeBinomial(Counted):
     def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
         """Independent negative binomial distributions."""
         mean, concentration = parameters.reshape(2, *self.event_shape)
-        return NegativeBinomialDistribution(self.log_rate(mean), concentration).to_event(
-            len(self.event_shape)
-        )
+        return NegativeBinomialDistribution(self.log_rate(mean), concentration).to_event(len(self.event_shape))

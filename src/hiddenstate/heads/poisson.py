@@ -71,9 +71,7 @@ class Poisson(Counted):
     float32, counts above 2^24 are rounded.
     """
 
-    def __init__(
-        self, hidden_size: int, size: int | None, rate: Any = None, spread: Any = None, *, key: PRNGKeyArray
-    ):
+    def __init__(self, hidden_size: int, size: int | None, rate: Any = None, spread: Any = None, *, key: PRNGKeyArray):
         self._set_units(size, rate, spread)
         self._initialise(hidden_size, key)
 

@@ -25,9 +25,7 @@ def fixed(value: Any, default: float, shape: tuple[int, ...], name: str, above_z
     if array.shape not in ((), shape):
         raise HiddenStateError(f"{name} has shape {array.shape}; it must be {shape} or a single number.")
     if not np.isfinite(array).all() or (above_zero and (array <= 0).any()):
-        raise HiddenStateError(
-            f"{name} is {array.tolist()}; it must be finite{' and above 0' if above_zero else ''}."
-        )
+        raise HiddenStateError(f"{name} is {array.tolist()}; it must be finite{' and above 0' if above_zero else ''}.")
     return Frozen(jnp.asarray(np.broadcast_to(array, shape), dtype=float))
 
 
