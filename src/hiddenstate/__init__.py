@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hiddenstate import cells as cells
     from hiddenstate import heads as heads
     from hiddenstate.catalogue import build as build
+    from hiddenstate.catalogue import recipe_names as recipe_names
     from hiddenstate.core import AssociativeRecurrence as AssociativeRecurrence
     from hiddenstate.core import Column as Column
     from hiddenstate.core import DataError as DataError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from hiddenstate.core import cast as cast
     from hiddenstate.core import parameter_count as parameter_count
     from hiddenstate.core import recipe as recipe
-    from hiddenstate.core import recipe_names as recipe_names
     from hiddenstate.core import register as register
     from hiddenstate.data import datasets as datasets
     from hiddenstate.data import read as read
@@ -62,7 +62,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "hiddenstate": ("cells", "heads"),
-    "hiddenstate.catalogue": ("build",),
+    "hiddenstate.catalogue": ("build", "recipe_names"),
     "hiddenstate.core": (
         "AssociativeRecurrence",
         "Column",
@@ -80,7 +80,6 @@ _HOMES = {
         "cast",
         "parameter_count",
         "recipe",
-        "recipe_names",
         "register",
     ),
     "hiddenstate.data": ("datasets", "read", "tasks"),

@@ -1,12 +1,20 @@
-"""Every family that registers itself, imported once, and `build`, which makes a model by its name."""
+"""Every family that registers itself, imported once; `build`, which makes a model by its name."""
 
+import inspect
 from typing import Any
 
 from hiddenstate import cells, heads, networks
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import SequenceModel, Sequences, recipe_named
+from hiddenstate.core import (
+    HiddenStateError,
+    SequenceModel,
+    Sequences,
+    checked_key,
+    recipe_named,
+    recipe_names,
+)
 
-__all__ = ["build", "families"]
+__all__ = ["build", "families", "recipe_names"]
 
 families = (cells, heads, networks)
 
@@ -17,4 +25,11 @@ def build(name: str, data: Any, *, key: PRNGKeyArray, **options: Any) -> Sequenc
     ``hs.build("gru", data, hidden=32, key=key)``; the options are those of the recipe. `hs.recipe_names()` lists the
     names.
     """
-    return recipe_named(name)(Sequences.of(data), key=key, **options)
+    make = recipe_named(name)
+    taken = inspect.signature(make).parameters.values()
+    if not any(p.kind is p.VAR_KEYWORD for p in taken):
+        known = [p.name for p in taken if p.name not in ("data", "key")]
+        for option in options:
+            if option not in known:
+                raise HiddenStateError(f"{name!r} has no option {option!r}; it takes {', '.join(known)}.")
+    return make(Sequences.of(data), key=checked_key(key), **options)

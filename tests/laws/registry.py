@@ -52,9 +52,12 @@ BITS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.ones(4)
 
 HEADS = {
     "categorical": (lambda n, key: hs.heads.Categorical(n, 3, key=key), SYMBOLS),
-    "gaussian": (lambda n, key: hs.heads.Gaussian(n, None, location=0.3, scale=0.8, key=key), _line()),
-    "gaussian constant": (
-        lambda n, key: hs.heads.Gaussian(n, None, dispersion="constant", key=key),
+    "gaussian": (
+        lambda n, key: hs.heads.Gaussian(n, None, "diagonal", 0.3, 0.8, dispersion="constant", key=key),
+        _line(),
+    ),
+    "gaussian state": (
+        lambda n, key: hs.heads.Gaussian(n, None, key=key),
         _line(),
     ),
     "bernoulli": (lambda n, key: hs.heads.Bernoulli(n, 2, key=key), BITS),

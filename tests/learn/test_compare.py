@@ -57,7 +57,10 @@ def test_baselines_find_their_closed_forms(walk):
     """Without a prior: the sample mean and deviation, the differences' ones, and least squares."""
     x = walk[0]
     method = LBFGS(prior=0.0, tolerance=1e-12)
-    fitted = {n: hs.fit(hs.build(n, walk, key=jr.key(0)), walk, method, key=jr.key(0)).model for n in ("unigram", "last", "ar1")}
+    fitted = {
+        n: hs.fit(hs.build(n, walk, key=jr.key(0)), walk, method, key=jr.key(0)).model
+        for n in ("unigram", "last", "ar1")
+    }
     expected = stats.norm.logpdf(x, x.mean(), x.std())
     np.testing.assert_allclose(hs.step_log_probs(fitted["unigram"], walk)[0], expected, rtol=1e-5)
     steps = np.diff(x)

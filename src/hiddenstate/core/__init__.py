@@ -10,6 +10,7 @@ from hiddenstate.core.errors import (
     StrategyError,
 )
 from hiddenstate.core.parameters import Frozen, cast, dtype_of, parameter_count, partition, trainable
+from hiddenstate.core.randomness import checked_key
 from hiddenstate.core.registry import (
     recipe,
     recipe_named,
@@ -39,6 +40,7 @@ __all__ = [
     "Sequences",
     "StrategyError",
     "cast",
+    "checked_key",
     "dtype_of",
     "has",
     "infer_schema",

@@ -179,7 +179,7 @@ class Sequences:
             if not np.isfinite(inputs).all():
                 where = np.argwhere(~np.isfinite(inputs))[0]
                 raise DataError(
-                    f"inputs of sequence {where[0]} are not finite at step {where[1]}; they must be known at every step."
+                    f"inputs of sequence {where[0]} are not finite at step {where[1]}; they must be known throughout."
                 )
         if names is None:
             names = tuple(str(i) for i in range(len(values)))

@@ -49,7 +49,7 @@ def _prototype(tree: Any, shapes: tuple, static: _Static) -> Distribution:
 
     def first(arrays):
         model = eqx.combine(arrays, static.static)
-        u = jnp.zeros(static.inputs) if static.inputs else None
+        u = jnp.zeros(static.inputs, dtype_of(model)) if static.inputs else None
         return model.readout(model.initial(), u)
 
     return jax.eval_shape(first, arrays)
@@ -104,16 +104,24 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
 
 
 def check_support(support: Any, values: np.ndarray, valid: np.ndarray) -> None:
-    """Raise DataError if a value at a valid step lies outside a distribution's support."""
-    base = _base(support)
-    if isinstance(base, type(constraints.integer_interval(0, 1))) and not np.issubdtype(values.dtype, np.integer):
-        raise DataError(f"observations are {values.dtype}, but symbols are due: {describe(support)}.")
-    inside = np.asarray(support(values))
-    inside = inside.reshape(*inside.shape[:2], -1).all(-1) | ~valid
+    """Raise DataError if a value (sequence, time, ...) at a valid step lies outside a distribution's support."""
+    inside = within(support, values) | ~valid
     if not inside.all():
         sequence, step = (int(i) for i in np.argwhere(~inside)[0])
         got = np.asarray(values[sequence, step]).tolist()
         raise DataError(f"sequence {sequence} holds {got} at step {step}; observations must be {describe(support)}.")
+
+
+def within(support: Any, values: np.ndarray) -> np.ndarray:
+    """Whether each observation of an array (sequence, time, ...) lies in the support."""
+    if _is_symbolic(_base(support)) and not np.issubdtype(values.dtype, np.integer):
+        raise DataError(f"observations are {values.dtype}, but symbols are due: {describe(support)}.")
+    inside = np.asarray(support(values))
+    return np.asarray(inside.reshape(*inside.shape[:2], -1).all(axis=-1))
+
+
+def _is_symbolic(constraint: Any) -> bool:
+    return isinstance(constraint, type(constraints.integer_interval(0, 1)))
 
 
 def describe(support: Any) -> str:
@@ -123,7 +131,7 @@ def describe(support: Any) -> str:
     if said is not None:
         return said
     bounds = getattr(base, "lower_bound", None), getattr(base, "upper_bound", None)
-    if bounds[0] is not None and bounds[1] is not None:
+    if bounds[0] is not None and bounds[1] is not None and bounds[1] < np.iinfo(np.int32).max:
         return f"whole numbers from {bounds[0]} to {bounds[1]}"
     if base is constraints.boolean:
         return "0 or 1"

@@ -13,7 +13,7 @@ import numpy as np
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import PRNGKeyArray, State
-from hiddenstate.core import DataError, SequenceModel, Sequences, dtype_of, name_of
+from hiddenstate.core import DataError, SequenceModel, Sequences, checked_key, dtype_of, name_of
 from hiddenstate.inference.observations import sequences_for
 from hiddenstate.inference.score import final_states
 from hiddenstate.strategies import Auto, Strategy
@@ -28,7 +28,7 @@ def sample(model: SequenceModel, length: int, *, key: PRNGKeyArray, n: int = 1, 
         raise DataError(f"length and n must be at least 1; got {length} and {n}.")
     us = _future_inputs(model, inputs, length, 1)
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (1, *a.shape)), model.initial())
-    values = _simulate(model, start, us, key, length, n)[0]
+    values = _simulate(model, start, us, checked_key(key), length, n)[0]
     known = None if us is None else np.broadcast_to(np.asarray(us), (n, *us.shape[1:]))
     return Sequences.padded(np.asarray(values[0]), inputs=known, schema=model.schema)
 
@@ -91,7 +91,8 @@ def forecast(
         raise DataError(f"horizon and n must be at least 1; got {horizon} and {n}.")
     data = sequences_for(model, data)
     us = _future_inputs(model, inputs, horizon, len(data))
-    samples, means, probs = _simulate(model, final_states(model, data, strategy=strategy), us, key, horizon, n)
+    last = final_states(model, data, strategy=strategy)
+    samples, means, probs = _simulate(model, last, us, checked_key(key), horizon, n)
     mean, probabilities = (None if a is None else np.asarray(a) for a in (means, probs))
     return Forecast(np.asarray(samples), mean, probabilities, tuple(levels))
 

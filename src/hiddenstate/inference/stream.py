@@ -13,7 +13,7 @@ from numpyro.distributions import Distribution
 from hiddenstate._types import State
 from hiddenstate.core import DataError, FileError, MissingDataError, SequenceModel, dtype_of, name_of
 from hiddenstate.core.storage import read_tensors, write_tensors
-from hiddenstate.inference.observations import check_support, prototype
+from hiddenstate.inference.observations import describe, prototype, within
 
 _FORMAT = 1
 
@@ -100,7 +100,8 @@ class Stream:
             raise MissingDataError(
                 f"the observation is missing (NaN), and {name_of(self.model)} cannot marginalise it."
             )
-        check_support(distribution.support, x[None, None], np.ones((1, 1), bool))
+        if not within(distribution.support, x[None, None]).all():
+            raise DataError(f"the observation is {x.tolist()}; it must be {describe(distribution.support)}.")
         return x.astype(np.int32 if np.issubdtype(x.dtype, np.integer) else dtype_of(self.model))
 
     def _input(self, u: Any) -> Any:

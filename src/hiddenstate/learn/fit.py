@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import HiddenStateError, SequenceModel
+from hiddenstate.core import HiddenStateError, SequenceModel, checked_key
 from hiddenstate.inference import sequences_for
 from hiddenstate.learn.method import Fit, Method
 
@@ -33,12 +31,10 @@ def fit(
         called = isinstance(method, type) and issubclass(method, Method)
         hint = f" Call it: hs.{method.__name__}()." if called else ""
         raise HiddenStateError(f"the method is {method!r}; it must be a way of learning, such as hs.SGD().{hint}")
-    if not isinstance(key, jax.Array):
-        raise HiddenStateError(f"the key is {key!r}; it must be a JAX random key, such as jax.random.key(0).")
     return method.run(
         model,
         sequences_for(model, data),
-        key=key,
+        key=checked_key(key),
         validation=None if validation is None else sequences_for(model, validation),
         checkpoint=None if checkpoint is None else Path(checkpoint),
         progress=progress,

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from hiddenstate._types import State
-from hiddenstate.core import Recurrence
+from hiddenstate.core import DataError, Recurrence, Sequences
 from hiddenstate.strategies.associative import Associative
 from hiddenstate.strategies.auto import Auto, Choice
 from hiddenstate.strategies.sequential import Sequential
@@ -22,6 +22,8 @@ def unroll(
     ``states`` at t has seen everything before x_t; ``final`` has seen all. `us` are inputs known beforehand,
     one row a step.
     """
+    if isinstance(xs, Sequences):
+        raise DataError("unroll takes the array of one sequence, such as data[0]; hs.states takes all of them.")
     state = recurrence.initial() if state is None else state
     xs = jnp.asarray(xs)
     us = None if us is None else jnp.asarray(us)

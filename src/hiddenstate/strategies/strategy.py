@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Element, PyTree, Shaped, State
-from hiddenstate.core import Recurrence
+from hiddenstate.core import Recurrence, StrategyError
 
 
 class Unrolled(NamedTuple):
@@ -62,6 +62,8 @@ def over_time(
     strategy. A strategy with a chunk length has everything within one chunk recomputed in the backward pass, so
     that beyond the data and the emitted values only one state per chunk is kept.
     """
+    if not isinstance(strategy, Strategy):
+        raise StrategyError(f"strategy is {strategy!r}; it must be hs.Auto(), hs.Sequential() or hs.Associative().")
     strategy = strategy.resolve(recurrence, _length(xs))
     strategy.check(recurrence)
 

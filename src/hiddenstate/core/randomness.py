@@ -1,0 +1,15 @@
+"""Keys: always given by the caller, never made here."""
+
+from typing import Any
+
+import jax
+
+from hiddenstate._types import PRNGKeyArray
+from hiddenstate.core.errors import HiddenStateError
+
+
+def checked_key(key: Any) -> PRNGKeyArray:
+    """The key itself, if it is one."""
+    if not isinstance(key, jax.Array):
+        raise HiddenStateError(f"the key is {key!r}; it must be a JAX random key, such as jax.random.key(0).")
+    return key
