@@ -91,7 +91,7 @@ def test_a_shape_that_does_not_fit_is_noticed():
 
 def test_numpyros_own_distributions_are_built_again():
     made = jax.vmap(lambda m: dist.NegativeBinomial2(m, 3.0))(jnp.arange(1.0, 5.0))
-    assert rebatch(made, (4,)).sample(jr.key(0)).shape == (4,)
+    assert jax.eval_shape(rebatch(made, (4,)).sample, jr.key(0)).shape == (4,)
     weights = jnp.zeros((4, 2))
     mixed = jax.vmap(
         lambda w, m: dist.MixtureSameFamily(dist.Categorical(logits=w), dist.Normal(m + jnp.arange(2.0), 1.0))
