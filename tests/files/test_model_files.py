@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -317,6 +319,51 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(function, failur
     with pytest.raises(hs.FileError if isinstance(failure, OSError) else KeyboardInterrupt):
         save(network(initial="learned"), path)
     assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+KILLED = """
+import os, sys, time
+import jax.numpy as jnp
+import hiddenstate as hs
+
+def stuck(handle):
+    print("inside", flush=True)
+    time.sleep(600)
+
+os.fsync = stuck
+hs.save(hs.Frozen(jnp.ones(3)), sys.argv[1])
+"""
+
+
+def test_a_process_killed_within_a_save_leaves_the_old_file_and_the_next_save_clears_up(tmp_path):
+    path = tmp_path / "model"
+    save(network(), path)
+    before = path.read_bytes()
+    writer = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout.readline().strip() == "inside"
+    assert len(list(tmp_path.iterdir())) == 2
+    save(network(), path)  # it is at work still: its file is its own
+    assert len(list(tmp_path.iterdir())) == 2
+    writer.kill()
+    writer.wait()
+    assert path.read_bytes() == before
+    save(network(initial="learned"), path)
+    assert list(tmp_path.iterdir()) == [path]
+    assert eqx.tree_equal(load(path), network(initial="learned"), typematch=True)
+
+
+def test_only_what_a_save_left_is_cleared_up(tmp_path):
+    others = [".model.tmp", ".model.elsewhere-1.abc.tmp", ".models.x-1.abc.tmp", "model.tmp"]
+    for name in others:
+        (tmp_path / name).touch()
+    save(network(), tmp_path / "model")
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*others, "model"])
+
+
+def test_long_names_can_be_saved(tmp_path):
+    path = tmp_path / ("m" * 250)
+    save(network(), path)
     assert list(tmp_path.iterdir()) == [path]
 
 

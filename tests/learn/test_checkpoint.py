@@ -242,10 +242,3 @@ def test_a_path_that_cannot_be_written_is_known_before_the_first_update(tmp_path
     with pytest.raises(hs.FileError, match="cannot write"):
         plain_run(tmp_path / "none" / "run")
     assert calls == []
-
-
-def test_leftovers_of_killed_writers_are_removed(tmp_path):
-    (tmp_path / ".run.abc123.tmp").write_bytes(b"half")
-    (tmp_path / ".runner.abc123.tmp").write_bytes(b"of another file")
-    plain_run(tmp_path / "run")
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".runner.abc123.tmp", "run"]

@@ -3,10 +3,12 @@
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import numpy as np
@@ -45,10 +47,15 @@ def write_tensors(path: str | Path, arrays: Mapping[str, Any], header: Mapping[s
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write a file atomically: into a neighbour first, flushed to the disk, then renamed over `path`."""
+    """Write a file atomically: into a neighbour first, flushed to the disk, then renamed over `path`.
+
+    A process killed in between leaves the neighbour; the next one that writes `path` removes it.
+    """
     path = Path(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        remove_leftovers(path)
+        prefix = f"{_neighbour(path)}{os.getpid()}."
+        handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from None
     try:
@@ -67,12 +74,30 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Delete the unfinished neighbours that processes killed while they wrote `path` have left."""
+    """Delete the unfinished neighbours of `path` that processes of this machine left when they were killed."""
     path = Path(path)
-    if path.parent.is_dir():
-        for name in os.listdir(path.parent):
-            if name.startswith(f".{path.name}.") and name.endswith(".tmp"):
-                (path.parent / name).unlink(missing_ok=True)
+    unfinished = re.compile(re.escape(_neighbour(path)) + r"(\d+)\.\w+\.tmp")
+    for name in os.listdir(path.parent) if path.parent.is_dir() else ():
+        writer = unfinished.fullmatch(name)
+        if writer is not None and not _is_alive(int(writer[1])):
+            (path.parent / name).unlink(missing_ok=True)
+
+
+def _neighbour(path: Path) -> str:
+    """How the names of unfinished files for `path` begin on this machine; the process's number follows."""
+    return f".{path.name[:100]}.{re.sub('[^A-Za-z0-9]', '_', gethostname())[:40]}-"
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
