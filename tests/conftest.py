@@ -1,15 +1,55 @@
 """Tests run with 64-bit types allowed, so that float32 and float64 models meet in one process and a constant of the
-wrong type shows; programs are compiled once and kept in the checkout's cache."""
+wrong type shows.
 
+Nearly all of their time is compilation of small programs. So they are compiled with fewer of the compiler's passes,
+which change no result that is tested here, and kept in the checkout's cache. Programs that tests start themselves
+(the command line, long sequences, the documentation's examples on request) run as a user's would.
+"""
+
+import gc
+import itertools
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
 
+QUICK = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
+CACHE = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(Path(__file__).parents[1] / ".cache" / "jax")
+
+
+def _accepted(flags: str) -> bool:
+    """Whether this jaxlib knows the flags: one that does not ends the process."""
+    environment = {**os.environ, "XLA_FLAGS": flags}
+    return (
+        subprocess.run(
+            [sys.executable, "-c", "import jax; jax.devices()"], env=environment, capture_output=True
+        ).returncode
+        == 0
+    )
+
+
+if "PYTEST_XDIST_WORKER" not in os.environ and "XLA_FLAGS" not in os.environ:
+    os.environ["HIDDENSTATE_TEST_FLAGS"] = QUICK if _accepted(QUICK) else ""
+
+if os.environ.get("HIDDENSTATE_TEST_FLAGS"):
+    os.environ["XLA_FLAGS"] = os.environ["HIDDENSTATE_TEST_FLAGS"]
+    jax.devices()  # the flags are read here, and only here
+    del os.environ["XLA_FLAGS"]
+
 jax.config.update("jax_enable_x64", True)
-jax.config.update(
-    "jax_compilation_cache_dir",
-    os.environ.get("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax")),
-)
+jax.config.update("jax_disable_most_optimizations", True)
+jax.config.update("jax_compilation_cache_dir", CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+_done = itertools.count(1)
+
+
+def pytest_runtest_teardown(item):
+    """Let go of compiled programs now and then: thousands of them in one process use up its memory maps."""
+    del item
+    if next(_done) % 50 == 0:
+        jax.clear_caches()
+        gc.collect()

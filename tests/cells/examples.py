@@ -152,9 +152,7 @@ EXAMPLES = {
     "vanilla": Example(_with(cells.Vanilla), False, _vanilla),
     "vanilla relu": Example(_with(cells.Vanilla, nonlinearity="relu"), False, _vanilla),
     "leaky": Example(_with(cells.Leaky, time_constants=(1.0, 20.0)), False, _leaky),
-    "leaky learned": Example(
-        _with(cells.Leaky, time_constants=3.0, learn_time_constants=True), False, _leaky
-    ),
+    "leaky learned": Example(_with(cells.Leaky, time_constants=3.0, learn_time_constants=True), False, _leaky),
     "skip": Example(_with(cells.SkipInTime, lags=(1, 3)), False, _skip),
     "skip without lag 1": Example(_with(cells.SkipInTime, lags=[4, 2]), False, _skip),
     "gated-leaky": Example(_with(cells.GatedLeaky), True, _gated_leaky),

@@ -56,18 +56,14 @@ def test_the_initial_state_is_zero_and_shows_output_size_numbers(name):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_no_array_is_complex(name):
-    assert not any(
-        jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves((example(name), example(name).initial()))
-    )
+    assert not any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves((example(name), example(name).initial())))
 
 
 @eqx.filter_jit
 def whole_and_halves(cell, elements, strategy):
     """The states and the final state of all steps, and of one half after the other."""
     time = jax.tree.leaves(elements)[0].shape[0]
-    early, late = (
-        jax.tree.map(lambda a, p=p: a[p], elements) for p in (slice(time // 2), slice(time // 2, None))
-    )
+    early, late = (jax.tree.map(lambda a, p=p: a[p], elements) for p in (slice(time // 2), slice(time // 2, None)))
     whole = strategy.run(cell, cell.initial(), elements, None)
     first = strategy.run(cell, cell.initial(), early, None)
     second = strategy.run(cell, first.final, late, None)

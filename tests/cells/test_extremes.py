@@ -105,8 +105,6 @@ def test_an_open_gate_leaves_nothing_of_a_large_state():
     np.testing.assert_array_equal(cell.step(jnp.array([1e6], jnp.float32), element), element.b)
 
 
-@pytest.mark.parametrize(
-    "name", ["leaky learned", "gru", "gru before", "lstm", "lstm peepholes", "gated-leaky state"]
-)
+@pytest.mark.parametrize("name", ["leaky learned", "gru", "gru before", "lstm", "lstm peepholes", "gated-leaky state"])
 def test_gates_that_read_the_state_have_finite_gradients_far_out(name):
     assert finite(example(name, jnp.float32), 1e3 * inputs(20, jnp.float32), hs.Sequential())

@@ -38,9 +38,7 @@ def test_sizes_below_one_are_refused(kind, sizes):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_unknown_initialiser_is_refused(kind):
-    with pytest.raises(
-        hs.HiddenStateError, match="input_init is 'magic'; it must be one of orthogonal, glorot"
-    ):
+    with pytest.raises(hs.HiddenStateError, match="input_init is 'magic'; it must be one of orthogonal, glorot"):
         kind(3, 4, input_init="magic", key=KEY)
 
 

@@ -185,9 +185,7 @@ def test_arrays_are_as_plain_as_the_data():
         (lambda: Sequences.of([[1.0], [1.0]], inputs=[[[1.0]], [[1.0, 2.0]]]), "inputs"),
         (lambda: Sequences.of([[1.0]], names=["a", "b"]), "2 names for 1 sequences"),
         (
-            lambda: Sequences.of(
-                [[1.0]], schema=Schema((Column("a", "real"), Column("b", "real")), scalar=False)
-            ),
+            lambda: Sequences.of([[1.0]], schema=Schema((Column("a", "real"), Column("b", "real")), scalar=False)),
             r"the schema says \(2,\)",
         ),
         (lambda: Sequences.padded(np.zeros(3)), r"values has shape \(3,\)"),
@@ -272,9 +270,7 @@ def test_split_time_cuts_each_sequence_at_its_own_fraction():
 
 
 def test_window_keeps_inputs_and_what_is_missing():
-    data = Sequences.of(
-        [[1.0, 2.0, np.nan], [4.0, 5.0]], inputs=[[1.0, 2.0, 3.0], [4.0, 5.0]], names=["a", "b"]
-    )
+    data = Sequences.of([[1.0, 2.0, np.nan], [4.0, 5.0]], inputs=[[1.0, 2.0, 3.0], [4.0, 5.0]], names=["a", "b"])
     part = data.window(1, 3)
     assert part.names == ("a", "b") and part.lengths.tolist() == [2, 1]
     assert part.inputs[..., 0].tolist() == [[2.0, 3.0], [5.0, 0.0]]

@@ -75,16 +75,12 @@ def test_alice():
     data = hs.datasets.alice()
     paragraphs = to_text(data)
     assert (len(data), data.steps, data.schema.columns[0].size) == (50, 22001, 65)
-    assert paragraphs[0].startswith(
-        "Alice was beginning to get very tired of sitting by her sister on the bank,"
-    )
+    assert paragraphs[0].startswith("Alice was beginning to get very tired of sitting by her sister on the bank,")
     assert paragraphs[0].endswith("thought Alice `without pictures or conversation?'")
     assert data.names[0] == "I.1"
     second = data.names.index("II.1")
     assert paragraphs[second].startswith("`Curiouser and curiouser!' cried Alice")
     assert paragraphs[second - 1] == "So she set to work, and very soon finished off the cake."
     assert any("TOOK A WATCH OUT OF ITS WAISTCOAT-POCKET, and looked" in line for line in paragraphs)
-    assert any(
-        line.startswith("`How doth the little crocodile Improve his shining tail,") for line in paragraphs
-    )
+    assert any(line.startswith("`How doth the little crocodile Improve his shining tail,") for line in paragraphs)
     assert not any("  " in line or "*" in line for line in paragraphs)

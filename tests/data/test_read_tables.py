@@ -114,9 +114,7 @@ def test_a_blank_line_is_a_missing_value_of_a_single_column(write):
 
 
 def test_a_table_without_header(write):
-    assert hs.read(write("t.csv", "1.5,2.5\n3.5,4.5\n"), header=False).values.tolist() == [
-        [[1.5, 2.5], [3.5, 4.5]]
-    ]
+    assert hs.read(write("t.csv", "1.5,2.5\n3.5,4.5\n"), header=False).values.tolist() == [[[1.5, 2.5], [3.5, 4.5]]]
     one = hs.read(write("u.csv", "1.5\n2.5\n"), header=False)
     assert one.values.tolist() == [[1.5, 2.5]] and one.schema.columns[0].name == "x"
 
@@ -202,9 +200,7 @@ def test_a_schema_reads_a_new_file_the_same_way(write):
 
 def test_a_symbol_that_the_schema_lacks_is_named_with_its_row(write):
     schema = hs.read(write("old.csv", "k\nred\nblue\n")).schema
-    with pytest.raises(
-        DataError, match="'green' at row 2, a symbol that is not in its vocabulary: 'blue', 'red'"
-    ):
+    with pytest.raises(DataError, match="'green' at row 2, a symbol that is not in its vocabulary: 'blue', 'red'"):
         hs.read(write("new.csv", "k\nred\ngreen\n"), schema=schema)
     wide = write("wide.csv", "a,b\nred,red\nred,green\n")
     with pytest.raises(DataError, match="'green' at row 2, step 2,"):

@@ -89,9 +89,7 @@ def test_a_sentence_says_what_is_wrong(write, content, options, error, sentence)
 
 
 WEATHER = Schema((Column("sky", "symbol", 2, ("dry", "wet")),), scalar=True)
-RECORD = Schema(
-    (Column("sky", "symbol", 2, ("dry", "wet")), Column("n", "count"), Column("t", "real")), scalar=False
-)
+RECORD = Schema((Column("sky", "symbol", 2, ("dry", "wet")), Column("n", "count"), Column("t", "real")), scalar=False)
 
 
 def test_symbols_get_their_names_back():

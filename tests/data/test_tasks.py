@@ -112,9 +112,7 @@ def test_sequences_follow_their_modes():
     assert task.chosen.shape == (200, 3) and set(np.unique(task.chosen)) == set(range(5))
     means = task.patterns[task.chosen].reshape(200, 48)[:, :40]
     assert (task.data.values - means).std() == pytest.approx(0.05, rel=0.05)
-    gaussian = norm.logpdf(
-        task.data.values[:, 0], task.data.values[:, 0].mean(), task.data.values[:, 0].std()
-    ).mean()
+    gaussian = norm.logpdf(task.data.values[:, 0], task.data.values[:, 0].mean(), task.data.values[:, 0].std()).mean()
     assert task.optimal_step_log_probs()[:, 0].mean() > gaussian + 0.5
 
 
@@ -133,9 +131,7 @@ def test_a_single_mode_has_nothing_to_tell():
 def r_peaks(signal):
     """Local maxima that stand half a millivolt above the signal's median."""
     inner = signal[1:-1]
-    return (
-        np.flatnonzero((inner > signal[:-2]) & (inner >= signal[2:]) & (inner > np.median(signal) + 0.5)) + 1
-    )
+    return np.flatnonzero((inner > signal[:-2]) & (inner >= signal[2:]) & (inner > np.median(signal) + 0.5)) + 1
 
 
 def test_the_ecg_has_as_many_r_peaks_as_its_heart_rate_says():
@@ -165,9 +161,7 @@ def test_beats_vary_as_much_as_asked():
 
 
 def test_ecg_samples_per_second():
-    slow, fast = (
-        hs.tasks.ecg(sequences=3, length=int(10 * r), rate=r, noise=0, key=jr.key(4)) for r in (100.0, 500.0)
-    )
+    slow, fast = (hs.tasks.ecg(sequences=3, length=int(10 * r), rate=r, noise=0, key=jr.key(4)) for r in (100.0, 500.0))
     np.testing.assert_allclose(fast.data.values[:, ::5], slow.data.values, atol=1e-9)
     np.testing.assert_array_equal(slow.targets, slow.heart_rate)
 

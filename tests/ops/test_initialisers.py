@@ -65,7 +65,5 @@ def test_a_function_is_taken_as_it_is():
 
 
 def test_an_unknown_name_is_refused():
-    with pytest.raises(
-        ValueError, match=r"recurrent_init is 'magic'; it must be one of orthogonal, .* or a function"
-    ):
+    with pytest.raises(ValueError, match=r"recurrent_init is 'magic'; it must be one of orthogonal, .* or a function"):
         initialiser("magic", "recurrent_init")

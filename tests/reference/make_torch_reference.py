@@ -60,8 +60,6 @@ def _plain(key: str, value: torch.Tensor) -> np.ndarray:
 
 if __name__ == "__main__":
     stored = {
-        f"{name}/{key}": value
-        for seed, name in enumerate(LAYERS)
-        for key, value in reference(name, seed).items()
+        f"{name}/{key}": value for seed, name in enumerate(LAYERS) for key, value in reference(name, seed).items()
     }
     np.savez(Path(__file__).with_name("torch_recurrent.npz"), **stored)

@@ -72,9 +72,7 @@ def time_constants(argument: str, value: TimeConstants, hidden_size: int) -> Flo
     """
     taus = np.asarray(value, dtype=float)
     if taus.ndim > 1 or not np.all(np.isfinite(taus)) or not np.all(taus > 0):
-        raise HiddenStateError(
-            f"{argument} is {value!r}; time constants must be positive, finite numbers of steps."
-        )
+        raise HiddenStateError(f"{argument} is {value!r}; time constants must be positive, finite numbers of steps.")
     if isinstance(value, tuple):
         if len(value) != 2 or value[0] > value[1]:
             raise HiddenStateError(f"{argument} is {value!r}; a tuple must be a range (shortest, longest).")

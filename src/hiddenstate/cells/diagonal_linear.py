@@ -61,9 +61,7 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
         phase_key, input_key = jr.split(key)
         parts = (2,) if complex else ()
         scale = jnp.sqrt(-jnp.expm1(-2 * jnp.exp(self.log_rate)) / math.prod(parts))
-        drawn = weights(
-            "input_init", input_init, input_key, (hidden_size, input_size), gates=math.prod(parts)
-        )
+        drawn = weights("input_init", input_init, input_key, (hidden_size, input_size), gates=math.prod(parts))
         self.phase = jr.permutation(phase_key, jnp.linspace(0.0, max_phase, hidden_size)) if complex else None
         self.input_weight = scale[:, None] * drawn.reshape(*parts, hidden_size, input_size)
         self.bias = jnp.zeros((*parts, hidden_size))
@@ -92,9 +90,7 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
         a = jax.lax.complex(modulus * jnp.cos(self.phase), modulus * jnp.sin(self.phase))
         return Affine(a, jax.lax.complex(drive[0], drive[1]))
 
-    def step(
-        self, state: Float[Array, "*parts hidden"], element: Affine | Decay
-    ) -> Float[Array, "*parts hidden"]:
+    def step(self, state: Float[Array, "*parts hidden"], element: Affine | Decay) -> Float[Array, "*parts hidden"]:
         """a h + B x + b."""
         if self.phase is None:
             return apply(state, element)

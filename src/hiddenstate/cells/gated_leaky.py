@@ -74,11 +74,7 @@ class GatedLeaky(Cell):
         """The gate and B x + b; where the gate also reads the state, what is known of its logit."""
         logit = self.gate_weight @ x + self.gate_bias
         drive = self.input_weight @ x + self.bias
-        return (
-            Decay(jax.nn.log_sigmoid(logit), drive)
-            if self.recurrent_weight is None
-            else Pending(logit, drive)
-        )
+        return Decay(jax.nn.log_sigmoid(logit), drive) if self.recurrent_weight is None else Pending(logit, drive)
 
     def step(self, state: Float[Array, " hidden"], element: Decay | Pending) -> Float[Array, " hidden"]:
         """sigmoid(c) s + B x + b."""

@@ -63,9 +63,7 @@ class GRU(Cell):
         """B x + b of r, z and n."""
         return self.input_weight @ x + self.bias
 
-    def step(
-        self, state: Float[Array, " hidden"], element: Float[Array, " three_hidden"]
-    ) -> Float[Array, " hidden"]:
+    def step(self, state: Float[Array, " hidden"], element: Float[Array, " three_hidden"]) -> Float[Array, " hidden"]:
         """(1 - z) n + z h."""
         h = state
         input_r, input_z, input_n = jnp.split(element, 3)

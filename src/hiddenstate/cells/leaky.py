@@ -52,9 +52,7 @@ class Leaky(Cell):
         logarithms = _log_time_constants(time_constants, hidden_size)
         self.log_time_constants = logarithms if learn_time_constants else Frozen(logarithms)
         recurrent_key, input_key = jr.split(key)
-        self.recurrent_weight = weights(
-            "recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size)
-        )
+        self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
 
@@ -64,15 +62,11 @@ class Leaky(Cell):
         held = self.log_time_constants
         return jnp.exp(held.value if isinstance(held, Frozen) else held)
 
-    def prepare(
-        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
-    ) -> Float[Array, " hidden"]:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
         return self.input_weight @ x + self.bias
 
-    def step(
-        self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]
-    ) -> Float[Array, " hidden"]:
+    def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """(1 - alpha) h + alpha phi(W h + element)."""
         alpha = -jnp.expm1(-1 / self.time_constants)
         drive = nonlinearity(self.nonlinearity)(self.recurrent_weight @ state + element)

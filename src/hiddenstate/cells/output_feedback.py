@@ -47,22 +47,16 @@ class OutputFeedback(Cell, AssociativeRecurrence):
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
 
-    def prepare(
-        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
-    ) -> Float[Array, " hidden"]:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """phi(B x + b): the whole update."""
         return nonlinearity(self.nonlinearity)(self.input_weight @ x + self.bias)
 
-    def step(
-        self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]
-    ) -> Float[Array, " hidden"]:
+    def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """The element, whatever the state was."""
         del state
         return element
 
-    def combine(
-        self, earlier: Float[Array, " hidden"], later: Float[Array, " hidden"]
-    ) -> Float[Array, " hidden"]:
+    def combine(self, earlier: Float[Array, " hidden"], later: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """The later element."""
         del earlier
         return later

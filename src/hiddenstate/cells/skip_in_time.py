@@ -60,9 +60,7 @@ class SkipInTime(Cell):
         """Zeros for every step before the first."""
         return jnp.zeros((max(self.lags), self.hidden_size), dtype_of(self))
 
-    def prepare(
-        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
-    ) -> Float[Array, " hidden"]:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
         return self.input_weight @ x + self.bias
 

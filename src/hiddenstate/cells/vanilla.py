@@ -45,20 +45,14 @@ class Vanilla(Cell):
         self.hidden_size = whole("hidden_size", hidden_size)
         self.nonlinearity = named_nonlinearity(nonlinearity)
         recurrent_key, input_key = jr.split(key)
-        self.recurrent_weight = weights(
-            "recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size)
-        )
+        self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
 
-    def prepare(
-        self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
-    ) -> Float[Array, " hidden"]:
+    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
         return self.input_weight @ x + self.bias
 
-    def step(
-        self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]
-    ) -> Float[Array, " hidden"]:
+    def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """phi(W h + element)."""
         return nonlinearity(self.nonlinearity)(self.recurrent_weight @ state + element)

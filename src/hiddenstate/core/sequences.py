@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
-import jax
 import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
+from hiddenstate.core import padding
 from hiddenstate.core.errors import DataError
 from hiddenstate.core.schema import Schema, infer_schema
 
@@ -69,18 +69,18 @@ class Sequences:
         """
         if isinstance(arrays, Sequences):
             return arrays
-        listed = _as_list(arrays)
+        listed = padding.as_list(arrays)
         single = listed is None
-        items = [_as_array(a, f"sequence {i}") for i, a in enumerate([arrays] if listed is None else listed)]
+        items = [padding.as_array(a, f"sequence {i}") for i, a in enumerate([arrays] if listed is None else listed)]
         if not items:
             raise DataError("the data hold no sequence; give at least one.")
-        _check_alike(items)
+        padding.check_alike(items)
         lengths = np.array([len(a) for a in items], dtype=np.int64)
         if (lengths == 0).any():
             raise DataError(f"sequence {int(np.argmin(lengths))} has length 0; every sequence needs at least 1 step.")
         masks = None
         if missing is not None:
-            masks = _mates(missing, single, items, "missing", bool)
+            masks = padding.mates(missing, single, items, "missing", bool)
             for i, (mask, item) in enumerate(zip(masks, items, strict=True)):
                 if mask.shape not in (item.shape, item.shape[:1]):
                     raise DataError(
@@ -91,7 +91,7 @@ class Sequences:
                 np.broadcast_to(m.reshape(m.shape + (1,) * (a.ndim - m.ndim)), a.shape)
                 for m, a in zip(masks, items, strict=True)
             ]
-        known = None if inputs is None else _mates(inputs, single, items, "inputs", float)
+        known = None if inputs is None else padding.mates(inputs, single, items, "inputs", float)
         if known is not None:
             known = [k[:, None] if k.ndim == 1 else k for k in known]
             for i, array in enumerate(known):
@@ -100,10 +100,10 @@ class Sequences:
                         f"inputs[{i}] has {array.shape[1]} inputs a step, but inputs[0] has {known[0].shape[1]}."
                     )
         return cls._assemble(
-            _pad(items),
+            padding.pad(items),
             lengths,
-            None if known is None else _pad(known),
-            None if masks is None else ~_pad(masks),
+            None if known is None else padding.pad(known),
+            None if masks is None else ~padding.pad(masks),
             names,
             schema,
         )
@@ -124,7 +124,7 @@ class Sequences:
         >>> Sequences.padded(np.zeros((2, 5)), [5, 3]).steps
         8
         """
-        values = _as_array(values, "values")
+        values = padding.as_array(values, "values")
         if values.ndim not in (2, 3):
             raise DataError(
                 f"values has shape {values.shape}; it must be (sequence, time) or (sequence, time, columns)."
@@ -150,7 +150,7 @@ class Sequences:
                 missing.reshape(missing.shape + (1,) * (values.ndim - missing.ndim)), values.shape
             )
         if inputs is not None:
-            inputs = _as_known(inputs, "inputs")
+            inputs = padding.as_known(inputs, "inputs")
             inputs = inputs[..., None] if inputs.ndim == 2 else inputs
             if inputs.ndim != 3 or inputs.shape[:2] != (count, time):
                 raise DataError(f"inputs has shape {inputs.shape}; it must be ({count}, {time}, inputs).")
@@ -160,7 +160,7 @@ class Sequences:
 
     @classmethod
     def _assemble(cls, values, lengths, inputs, observed, names, schema) -> "Sequences":
-        inside = _inside(lengths, values.shape[1])
+        inside = padding.inside(lengths, values.shape[1])
         spread = inside.reshape(inside.shape + (1,) * (values.ndim - 2))
         values = np.where(spread, values, np.zeros((), values.dtype))
         observed = np.ones(values.shape, bool) if observed is None else observed | ~spread
@@ -231,7 +231,7 @@ class Sequences:
     @property
     def valid(self) -> np.ndarray:
         """A boolean array (sequence, time): True at real steps, False behind a sequence's end."""
-        return _inside(self.lengths, self.length)
+        return padding.inside(self.lengths, self.length)
 
     @property
     def has_missing(self) -> bool:
@@ -287,8 +287,8 @@ class Sequences:
 
         ``train, valid, test = data.split(0.7, 0.15, key=key)``
         """
-        order = np.arange(len(self)) if key is None else _generator(key).permutation(len(self))
-        cuts = _cuts(fractions, len(self), "sequences")
+        order = np.arange(len(self)) if key is None else padding.generator(key).permutation(len(self))
+        cuts = padding.cuts(fractions, len(self), "sequences")
         return tuple(self._select(part) for part in np.split(order, cuts))
 
     def split_time(self, *fractions: float, context: bool = False) -> tuple["Sequences", ...]:
@@ -298,7 +298,7 @@ class Sequences:
         past: ``train, test = data.split_time(0.8, context=True)``.
         """
         shortest = int(self.lengths.min())
-        _cuts(fractions, shortest, "steps of the shortest sequence")
+        padding.cuts(fractions, shortest, "steps of the shortest sequence")
         edges = [np.zeros_like(self.lengths)]
         edges += [np.round(self.lengths * total).astype(int) for total in np.cumsum(fractions)]
         edges += [self.lengths]
@@ -362,7 +362,7 @@ class Sequences:
         if size < 1:
             raise DataError(f"the batch size is {size}; it must be at least 1.")
         size = min(size, len(self))
-        random = None if key is None else _generator(key)
+        random = None if key is None else padding.generator(key)
         plan = []
         for group in self._groups(size, buckets):
             members = group if random is None else random.permutation(group)
@@ -401,103 +401,3 @@ class Sequences:
             names=tuple(self.names[i] for i in chosen) + ("",) * extra,
             context=None if self.context is None else np.concatenate([self.context[chosen], np.zeros(extra, np.int64)]),
         )
-
-
-def _as_list(arrays: Any) -> list[Any] | None:
-    """The arrays of a list of sequences; None where `arrays` is one sequence."""
-    if isinstance(arrays, list | tuple):
-        nested = [isinstance(a, list | tuple) or np.ndim(a) > 0 for a in arrays]
-        if arrays and not any(nested):
-            return None
-        if all(nested):
-            return list(arrays)
-        raise DataError("the data mix single values with arrays; give a list of arrays, or one array.")
-    if np.ndim(arrays) == 3:
-        return list(np.asarray(arrays))
-    return None
-
-
-def _as_array(value: Any, name: str) -> np.ndarray:
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise DataError(f"{name} is no regular array: {error}.") from None
-    if array.dtype == bool:
-        return array.astype(np.int32)
-    if np.issubdtype(array.dtype, np.integer):
-        if array.size and (array.max() > np.iinfo(np.int32).max or array.min() < np.iinfo(np.int32).min):
-            raise DataError(f"{name} holds whole numbers that do not fit in 32 bits.")
-        return array.astype(np.int32)
-    if np.issubdtype(array.dtype, np.floating):
-        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
-    if array.size == 0:
-        return array.astype(np.float64)
-    raise DataError(
-        f"{name} holds {array.dtype} values; observations are numbers. hs.read reads text and keeps its vocabulary."
-    )
-
-
-def _check_alike(items: list[np.ndarray]) -> None:
-    for i, item in enumerate(items):
-        if item.ndim not in (1, 2):
-            raise DataError(f"sequence {i} has shape {item.shape}; it must be (time,) or (time, columns).")
-        if item.shape[1:] != items[0].shape[1:]:
-            raise DataError(
-                f"sequence {i} has observations of shape {item.shape[1:]}, but those of sequence 0 have "
-                f"{items[0].shape[1:]}."
-            )
-
-
-def _as_known(value: Any, name: str) -> np.ndarray:
-    """An array of inputs, which are numbers of any type."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise DataError(f"{name} is no regular array: {error}.") from None
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"{name} holds {array.dtype} values; inputs are numbers.")
-    return array
-
-
-def _mates(given: Any, single: bool, items: list[np.ndarray], name: str, dtype: type) -> list[np.ndarray]:
-    """The arrays of `missing` or `inputs` that go with each sequence, checked against its length."""
-    if single or (len(items) == 1 and not isinstance(given, list | tuple) and np.ndim(given) < 3):
-        given = [given]
-    arrays = [np.asarray(a, dtype=bool) if dtype is bool else _as_known(a, f"{name}[{i}]") for i, a in enumerate(given)]
-    if len(arrays) != len(items):
-        raise DataError(f"{name} holds {len(arrays)} arrays for {len(items)} sequences.")
-    for i, (array, item) in enumerate(zip(arrays, items, strict=True)):
-        if array.ndim not in (1, 2) or len(array) != len(item):
-            raise DataError(f"{name}[{i}] has shape {array.shape}, but sequence {i} has {len(item)} steps.")
-    return arrays
-
-
-def _pad(items: list[np.ndarray]) -> np.ndarray:
-    dtype = np.result_type(*items)
-    out = np.zeros((len(items), max(len(a) for a in items), *items[0].shape[1:]), dtype)
-    for row, item in zip(out, items, strict=True):
-        row[: len(item)] = item
-    return out
-
-
-def _inside(lengths: np.ndarray, time: int) -> np.ndarray:
-    return np.arange(time) < np.asarray(lengths)[:, None]
-
-
-def _generator(key: PRNGKeyArray) -> np.random.Generator:
-    """NumPy's generator seeded from a JAX key: shuffling happens on the host."""
-    data = jax.random.key_data(key) if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) else key
-    return np.random.default_rng(np.asarray(data).ravel().tolist())
-
-
-def _cuts(fractions: tuple[float, ...], total: int, what: str) -> list[int]:
-    if not fractions or min(fractions) <= 0 or sum(fractions) >= 1:
-        raise DataError(
-            f"the fractions {fractions} must be positive and sum to less than 1; the rest is the last part."
-        )
-    cuts = [round(total * share) for share in np.cumsum(fractions)]
-    if min(np.diff([0, *cuts, total])) < 1:
-        raise DataError(
-            f"{total} {what} are not enough for {len(fractions) + 1} parts of fractions {fractions} and the rest."
-        )
-    return cuts

@@ -29,15 +29,10 @@ def read_npz(
     else:
         strange = [key for key in arrays if key not in PARTS]
         if strange:
-            raise DataError(
-                f"{path} holds {', '.join(strange)} beside 'values', which takes {', '.join(PARTS)}."
-            )
+            raise DataError(f"{path} holds {', '.join(strange)} beside 'values', which takes {', '.join(PARTS)}.")
         values = _numeric(path, "values", arrays["values"])
         single = values.ndim == 1
-        parts = {
-            key: arrays[key][None] if single and key in ("inputs", "missing") else arrays[key]
-            for key in arrays
-        }
+        parts = {key: arrays[key][None] if single and key in ("inputs", "missing") else arrays[key] for key in arrays}
         data = Sequences.padded(
             values[None] if single else values,
             parts.get("lengths"),
@@ -67,9 +62,7 @@ def _load(path: Path, content: bytes) -> dict[str, np.ndarray]:
         zlib.error,
         NotImplementedError,
     ) as error:
-        raise FileError(
-            f"{path} is no readable NPZ file of plain arrays, or is truncated: {error}."
-        ) from None
+        raise FileError(f"{path} is no readable NPZ file of plain arrays, or is truncated: {error}.") from None
     if not named:
         raise FileError(f"{path} holds one plain array, not named arrays; write it with numpy.savez.")
     if not arrays:
@@ -118,9 +111,7 @@ def _follow(path: Path | None, data: Sequences, schema: Schema) -> Sequences:
         )
     width = 0 if data.inputs is None else data.inputs.shape[2]
     if width != len(schema.inputs):
-        raise DataError(
-            f"{path or 'the data'}: there are {width} inputs, but the schema says {len(schema.inputs)}."
-        )
+        raise DataError(f"{path or 'the data'}: there are {width} inputs, but the schema says {len(schema.inputs)}.")
     table, seen = _table(data)
     for i, column in enumerate(schema.columns):
         if column.kind == "real":
@@ -136,10 +127,6 @@ def _follow(path: Path | None, data: Sequences, schema: Schema) -> Sequences:
                 f"{column.name!r}, which is {column.kind}: {due}."
             )
     floats = "real" in schema.kinds or (not schema.scalar and "symbol" in schema.kinds)
-    values = np.where(seen.reshape(data.values.shape), data.values, 0).astype(
-        np.float64 if floats else np.int32
-    )
+    values = np.where(seen.reshape(data.values.shape), data.values, 0).astype(np.float64 if floats else np.int32)
     observed = None if data.observed is None else ~data.observed
-    return Sequences.padded(
-        values, data.lengths, missing=observed, inputs=data.inputs, names=data.names, schema=schema
-    )
+    return Sequences.padded(values, data.lengths, missing=observed, inputs=data.inputs, names=data.names, schema=schema)

@@ -48,9 +48,7 @@ class Layout:
         every = [*roles, *inputs, *observed]
         for i, name in enumerate(every):
             if name in every[:i]:
-                raise DataError(
-                    f"column {name!r} is named twice; it is either sequence, time, input or observation."
-                )
+                raise DataError(f"column {name!r} is named twice; it is either sequence, time, input or observation.")
         return observed, inputs
 
     def kind_of(self, observed: list[str]) -> list[Kind | None]:
@@ -59,9 +57,7 @@ class Layout:
             return [self.kinds] * len(observed)
         strange = [name for name in self.kinds if name not in observed]
         if strange:
-            raise DataError(
-                f"kinds names {strange[0]!r}, which is none of the observed columns {abridged(observed)}."
-            )
+            raise DataError(f"kinds names {strange[0]!r}, which is none of the observed columns {abridged(observed)}.")
         return [self.kinds.get(name) for name in observed]
 
 
@@ -104,9 +100,7 @@ def _unroll_lists(frame: pl.DataFrame, cells: list[str], layout: Layout) -> tupl
         return frame, layout.sequence
     if len(lists) < len(cells) or layout.time is not None:
         other = next((name for name in cells if name not in lists), layout.time)
-        raise DataError(
-            f"column {lists[0]!r} holds lists, so each row is a sequence, but column {other!r} holds none."
-        )
+        raise DataError(f"column {lists[0]!r} holds lists, so each row is a sequence, but column {other!r} holds none.")
     sequence = layout.sequence
     if sequence is None:
         sequence = "row"
@@ -139,9 +133,7 @@ def _arrange(
             ids = ids.str.strip_chars()
             ids = ids.set(ids == "", None)
         if ids.null_count():
-            raise DataError(
-                f"row {ids.is_null().arg_true()[0] + 1} has no value in {sequence!r}, the sequence's name."
-            )
+            raise DataError(f"row {ids.is_null().arg_true()[0] + 1} has no value in {sequence!r}, the sequence's name.")
         different = ids.unique(maintain_order=True)
         names = different.cast(pl.String).to_list()
         codes = ids.replace_strict(different, list(range(len(different))), return_dtype=pl.Int64).to_numpy()
@@ -165,9 +157,7 @@ def _times(series: pl.Series, untyped: bool) -> pl.Series:
     """Times that sort in the right order: numbers, or dates as ISO 8601 writes them."""
     name = series.name
     if series.null_count():
-        raise DataError(
-            f"row {series.is_null().arg_true()[0] + 1} has no value in {name!r}, which gives the order."
-        )
+        raise DataError(f"row {series.is_null().arg_true()[0] + 1} has no value in {name!r}, which gives the order.")
     if series.dtype == pl.String:
         text = series.str.strip_chars()
         numbers = text.cast(pl.Float64, strict=False)
@@ -182,9 +172,7 @@ def _times(series: pl.Series, untyped: bool) -> pl.Series:
         row = (~series.is_finite()).arg_true()[0]
         raise DataError(f"row {row + 1} holds {series[row]} in {name!r}, which gives the order.")
     if not (series.dtype.is_numeric() or series.dtype.is_temporal()):
-        raise DataError(
-            f"column {name!r} holds {series.dtype} values, whose order is unknown; give numbers or dates."
-        )
+        raise DataError(f"column {name!r} holds {series.dtype} values, whose order is unknown; give numbers or dates.")
     return series
 
 
@@ -219,21 +207,15 @@ def assemble_wide(path: Path, frame: pl.DataFrame, layout: Layout, *, untyped: b
     """Sequences of scalars, each a row of a table; empty cells at a row's end are no steps."""
     schema = layout.schema
     if schema is not None and (not schema.scalar or schema.inputs):
-        raise DataError(
-            "the wide form holds scalar observations without inputs, which the schema does not describe."
-        )
+        raise DataError("the wide form holds scalar observations without inputs, which the schema does not describe.")
     if not (layout.kinds is None or isinstance(layout.kinds, str)):
         raise DataError("in the wide form all columns are steps of one kind; give kinds as one word.")
     steps, _ = Layout(layout.sequence, None, layout.columns, (), None, None).choose(path, frame)
     name = "x" if schema is None else schema.columns[0].name
     dtypes = {"numbers" if dtype.is_numeric() else dtype for dtype in frame.select(steps).dtypes} - {pl.Null}
     if len(dtypes) > 1:
-        raise DataError(
-            f"the columns of {path} are of different types, so they are no steps of one sequence."
-        )
-    cells = pl.concat([frame.select(pl.col(step).alias(name)) for step in steps], how="vertical_relaxed")[
-        name
-    ]
+        raise DataError(f"the columns of {path} are of different types, so they are no steps of one sequence.")
+    cells = pl.concat([frame.select(pl.col(step).alias(name)) for step in steps], how="vertical_relaxed")[name]
     known = None if schema is None else schema.columns[0]
     try:
         encoded = encode_columns([cells], [layout.kinds], [known], untyped=untyped, vector=False)[0]
@@ -245,9 +227,7 @@ def assemble_wide(path: Path, frame: pl.DataFrame, layout: Layout, *, untyped: b
     lengths = len(steps) - np.argmin(missing[:, ::-1], axis=1)
     empty = missing.all(axis=1)
     if empty.any():
-        raise DataError(
-            f"row {int(np.argmax(empty)) + 1} of {path} is empty; every sequence needs at least 1 step."
-        )
+        raise DataError(f"row {int(np.argmax(empty)) + 1} of {path} is empty; every sequence needs at least 1 step.")
     names = None
     if layout.sequence is not None:
         _, _, names = _arrange(frame, layout.sequence, None, untyped)

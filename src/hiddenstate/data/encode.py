@@ -55,8 +55,7 @@ def encode_columns(
     ]
     guessed = _suggest(typed, vector)
     return [
-        _encode(s, kind or guess, column)
-        for s, kind, guess, column in zip(typed, asked, guessed, known, strict=True)
+        _encode(s, kind or guess, column) for s, kind, guess, column in zip(typed, asked, guessed, known, strict=True)
     ]
 
 
@@ -82,9 +81,7 @@ def _typed(series: pl.Series, kind: Kind | None, *, named: bool, untyped: bool) 
         return series.cast(pl.Float64).fill_nan(None)
     if dtype.is_temporal():
         raise DataError(_dates(series.name))
-    raise DataError(
-        f"column {series.name!r} holds {dtype} values; observations are numbers, words or truth values."
-    )
+    raise DataError(f"column {series.name!r} holds {dtype} values; observations are numbers, words or truth values.")
 
 
 def _from_text(series: pl.Series, kind: Kind | None, named: bool) -> pl.Series:
@@ -193,9 +190,7 @@ def _encode(series: pl.Series, kind: Kind, known: Column | None) -> Encoded:
         return Encoded(column, codes, missing)
     if series.dtype == pl.String and series.null_count() < len(series):
         row = series.is_not_null().arg_true()[0]
-        raise CellError(
-            f"column {series.name!r} is to be read as {kind}, but <row> holds {series[row]!r}.", row
-        )
+        raise CellError(f"column {series.name!r} is to be read as {kind}, but <row> holds {series[row]!r}.", row)
     column = Column(series.name, kind)
     if kind == "real":
         return Encoded(column, series.cast(pl.Float64).to_numpy().astype(np.float64), missing)
@@ -208,9 +203,7 @@ def _whole(series: pl.Series, kind: Kind, high: int = np.iinfo(np.int32).max) ->
     wrong = (numbers < 0) | (numbers != np.floor(numbers)) | (numbers > high)
     if wrong.any():
         row = int(np.argmax(wrong))
-        due = (
-            "0 or 1" if kind == "bit" else "a whole number from 0 " + ("on" if high is None else f"to {high}")
-        )
+        due = "0 or 1" if kind == "bit" else "a whole number from 0 " + ("on" if high is None else f"to {high}")
         raise CellError(
             f"column {series.name!r} is to be read as {kind}, but <row> holds {series[row]!r}; due is {due}.",
             row,
@@ -235,9 +228,7 @@ def _encode_symbols(series: pl.Series, known: Column | None) -> tuple[Column, np
     else:
         symbols = tuple(_words(series.drop_nulls().unique().sort()).to_list()) or ("",)
     words = _words(series)
-    codes = words.replace_strict(
-        list(symbols), list(range(len(symbols))), default=None, return_dtype=pl.Int64
-    )
+    codes = words.replace_strict(list(symbols), list(range(len(symbols))), default=None, return_dtype=pl.Int64)
     strange = (codes.is_null() & words.is_not_null()).arg_true()
     if len(strange):
         row = strange[0]
@@ -251,9 +242,7 @@ def _encode_symbols(series: pl.Series, known: Column | None) -> tuple[Column, np
 
 def _words(series: pl.Series) -> pl.Series:
     if series.dtype == pl.Boolean:
-        return series.cast(pl.Int64).replace_strict(
-            [0, 1], ["false", "true"], default=None, return_dtype=pl.String
-        )
+        return series.cast(pl.Int64).replace_strict([0, 1], ["false", "true"], default=None, return_dtype=pl.String)
     return series.cast(pl.String)
 
 

@@ -70,9 +70,7 @@ def read(
             raise DataError(f"text is {text!r}, but the schema says {schema.text!r}.")
         text = schema.text
         if text is None and form == ".txt":
-            raise DataError(
-                f"{path} is text, but the schema describes no text: its columns are {_names(schema)}."
-            )
+            raise DataError(f"{path} is text, but the schema describes no text: its columns are {_names(schema)}.")
     _check_options(kinds, text, unknown)
     if text is not None or form == ".txt":
         _refuse(
@@ -139,9 +137,7 @@ def _check_options(kinds: Any, text: Any, unknown: Any) -> None:
 
 def _refuse(why: str, **options: Any) -> None:
     """DataError that names the options given, if any is."""
-    given = [
-        name for name, value in options.items() if value is not None and value is not False and value != ()
-    ]
+    given = [name for name, value in options.items() if value is not None and value is not False and value != ()]
     if given:
         raise DataError(f"{why} {', '.join(given)}.")
 

@@ -115,9 +115,7 @@ def _read_parquet(path: Path, content: bytes) -> pl.DataFrame:
     try:
         return pl.read_parquet(io.BytesIO(content))
     except pl.exceptions.PolarsError as error:
-        raise FileError(
-            f"{path} is no readable Parquet file, or is truncated: {_first_line(error)}."
-        ) from None
+        raise FileError(f"{path} is no readable Parquet file, or is truncated: {_first_line(error)}.") from None
     except BaseException as error:
         # A damaged page can panic inside the decoder; that exception is no subclass of Exception.
         if type(error).__name__ != "PanicException":
@@ -194,9 +192,7 @@ def _json_kind(name: str, row: int, value: Any) -> str:
             return "text"
         case list():
             return "list"
-    raise DataError(
-        f"column {name!r} holds an object at row {row}; observations are numbers, words or truth values."
-    )
+    raise DataError(f"column {name!r} holds an object at row {row}; observations are numbers, words or truth values.")
 
 
 # -- the file itself -----------------------------------------------------------------------------------------
@@ -207,9 +203,7 @@ def decode(path: Path, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileError(
-            f"{path} is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}."
-        ) from None
+        raise FileError(f"{path} is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}.") from None
 
 
 def _first_line(error: BaseException) -> str:

@@ -64,9 +64,7 @@ def decode_symbols(sequences: Any, schema: Schema | None = None) -> list[list[An
     if "symbol" not in schema.kinds:
         raise DataError(f"the columns are {', '.join(schema.kinds)}: there are no symbols to name.")
     if schema.event_shape != data.event_shape:
-        raise DataError(
-            f"observations have shape {data.event_shape} but the schema says {schema.event_shape}."
-        )
+        raise DataError(f"observations have shape {data.event_shape} but the schema says {schema.event_shape}.")
     width = len(schema.columns)
     values = data.values.reshape(len(data), data.length, width)
     observed = np.ones(values.shape, bool) if data.observed is None else data.observed.reshape(values.shape)
@@ -92,13 +90,9 @@ def to_text(sequences: Any, schema: Schema | None = None) -> list[str]:
     schema = schema or data.schema
     decoded = decode_symbols(data, schema)
     if not schema.scalar:
-        raise DataError(
-            f"an observation has {len(schema.columns)} columns, which make no text; use decode_symbols."
-        )
+        raise DataError(f"an observation has {len(schema.columns)} columns, which make no text; use decode_symbols.")
     if any(symbol is None for line in decoded for symbol in line):
-        raise DataError(
-            "some symbols are missing, so there is no text; use decode_symbols, which gives None for them."
-        )
+        raise DataError("some symbols are missing, so there is no text; use decode_symbols, which gives None for them.")
     joint = "" if schema.text == "characters" else " "
     return [joint.join(line) for line in decoded]
 
@@ -107,11 +101,7 @@ def _as_sequences(data: Any, schema: Schema | None) -> Sequences:
     """`data` as sequences; an array with two axes more than an observation holds several."""
     if isinstance(data, Sequences):
         return data
-    if (
-        schema is not None
-        and not isinstance(data, list | tuple)
-        and np.ndim(data) == len(schema.event_shape) + 2
-    ):
+    if schema is not None and not isinstance(data, list | tuple) and np.ndim(data) == len(schema.event_shape) + 2:
         return Sequences.padded(data, schema=schema)
     return Sequences.of(data, schema=schema)
 

@@ -76,14 +76,10 @@ def ecg(
     signal = _waves(times, peaks) + wander * _slow_waves(random, times, sequences)
     signal += noise * random.standard_normal(signal.shape)
     schema = Schema((Column("millivolt", "real"),), scalar=True)
-    return ECGTask(
-        Sequences.padded(signal, schema=schema), beats_per_minute, _marks(peaks, length, rate), rate
-    )
+    return ECGTask(Sequences.padded(signal, schema=schema), beats_per_minute, _marks(peaks, length, rate), rate)
 
 
-def _peaks(
-    random: np.random.Generator, heart_rate: np.ndarray, seconds: float, variability: float
-) -> np.ndarray:
+def _peaks(random: np.random.Generator, heart_rate: np.ndarray, seconds: float, variability: float) -> np.ndarray:
     """The times of the R peaks (sequence, beat), from two before the start to two behind the end at least."""
     mean = 60.0 / heart_rate[:, None]
     count = int(np.ceil(seconds / (mean.min() * (1 - 0.5 * variability)) * 1.1)) + 8

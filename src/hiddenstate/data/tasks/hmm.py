@@ -89,9 +89,7 @@ class HMMTask:
         if data.event_shape or not np.issubdtype(data.values.dtype, np.integer):
             raise DataError(f"the task's sequences hold one symbol a step; got {data!r}.")
         if data.values.min() < 0 or data.values.max() >= size:
-            raise DataError(
-                f"symbols must be whole numbers from 0 to {size - 1}; the largest is {data.values.max()}."
-            )
+            raise DataError(f"symbols must be whole numbers from 0 to {size - 1}; the largest is {data.values.max()}.")
         return data
 
 
@@ -132,10 +130,7 @@ def hmm(
 def _dirichlet(random: np.random.Generator, shape: tuple[int, ...], concentration: float) -> np.ndarray:
     """Probabilities over the last axis, from a symmetric Dirichlet distribution."""
     # A gamma of shape a is one of shape a + 1 times U^(1/a): in logs, so that small ones do not underflow.
-    logits = (
-        np.log(random.standard_gamma(concentration + 1, shape))
-        + np.log1p(-random.random(shape)) / concentration
-    )
+    logits = np.log(random.standard_gamma(concentration + 1, shape)) + np.log1p(-random.random(shape)) / concentration
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)
 

@@ -10,9 +10,7 @@ from hiddenstate.data.tasks.checks import check_sizes, generator
 from hiddenstate.data.tasks.labelled import LabelledTask
 
 
-def copying(
-    *, symbols: int = 8, memory: int = 10, delay: int = 100, sequences: int, key: PRNGKeyArray
-) -> LabelledTask:
+def copying(*, symbols: int = 8, memory: int = 10, delay: int = 100, sequences: int, key: PRNGKeyArray) -> LabelledTask:
     """Repeat what was read before a delay: random symbols, a wait, a sign to go, the same symbols again.
 
     After Hochreiter and Schmidhuber (1997), in the form of Arjovsky, Shah and Bengio (2016): `memory` symbols
@@ -55,9 +53,7 @@ def selective_copying(
     random = generator(key)
     kept = random.integers(symbols, size=(sequences, tokens), dtype=np.int32)
     # The places of the `tokens` smallest of `length` random numbers are a uniform choice among all.
-    places = np.sort(
-        np.argpartition(random.random((sequences, length)), tokens - 1, axis=1)[:, :tokens], axis=1
-    )
+    places = np.sort(np.argpartition(random.random((sequences, length)), tokens - 1, axis=1)[:, :tokens], axis=1)
     body = np.full((sequences, length), blank, np.int32)
     np.put_along_axis(body, places, kept, axis=1)
     sign = np.full((sequences, 1), go, np.int32)
@@ -106,9 +102,7 @@ def adding(*, length: int, sequences: int, key: PRNGKeyArray) -> LabelledTask:
     random = generator(key)
     numbers = random.random((sequences, length))
     half = length // 2
-    marked = np.stack(
-        [random.integers(half, size=sequences), random.integers(half, length, size=sequences)], axis=1
-    )
+    marked = np.stack([random.integers(half, size=sequences), random.integers(half, length, size=sequences)], axis=1)
     marks = np.zeros((sequences, length))
     np.put_along_axis(marks, marked, 1.0, axis=1)
     schema = Schema((Column("number", "real"), Column("mark", "bit")), scalar=False)

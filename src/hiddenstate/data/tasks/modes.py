@@ -76,9 +76,7 @@ def modes(
     patterns = levels[:, None] + 0.3 * np.sin(2 * np.pi * steps / periods[:, None] + phases[:, None])
     chosen = random.integers(modes, size=(sequences, -(-length // segment)))
     means = patterns[chosen].reshape(sequences, -1)[:, :length]
-    return ModesTask(
-        Sequences.padded(means + noise * random.standard_normal(means.shape)), chosen, patterns, noise
-    )
+    return ModesTask(Sequences.padded(means + noise * random.standard_normal(means.shape)), chosen, patterns, noise)
 
 
 def _log_mean_exp(logits: np.ndarray) -> np.ndarray:
