@@ -74,7 +74,7 @@ def test_quantiles_of_a_random_walk_spread_like_the_root_of_time():
     found = hs.forecast(model, walk, 16, key=jr.key(1), n=4000, levels=(0.1, 0.9))
     width = (found.quantiles[0.9] - found.quantiles[0.1])[0]
     np.testing.assert_allclose(width / width[0], np.sqrt(np.arange(1, 17)), rtol=0.1)
-    np.testing.assert_allclose(found.mean[0, 0], hs.predictive(model, walk[0].tolist() + [0.0]).mean[0, -1], rtol=1e-6)
+    np.testing.assert_allclose(found.mean[0, 0], hs.predictive(model, [*walk[0].tolist(), 0.0]).mean[0, -1], rtol=1e-6)
     np.testing.assert_allclose(found.median, found.quantile(0.5))
     with pytest.raises(hs.DataError, match="between 0 and 1"):
         found.quantile(1.5)

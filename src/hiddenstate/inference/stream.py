@@ -117,7 +117,7 @@ class Stream:
 
 def fingerprint(model: Any) -> str:
     """A digest of a model's structure and numbers: equal for equal models, in any process."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(str(jax.tree.structure(model)).encode())
     for path, leaf in jax.tree_util.tree_leaves_with_path(model):
         digest.update(jax.tree_util.keystr(path).encode())
         if eqx.is_array(leaf):

@@ -4,6 +4,7 @@ import inspect
 from typing import Any
 
 import jax.random as jr
+import numpy as np
 
 from hiddenstate import cells, heads
 from hiddenstate._types import PRNGKeyArray
@@ -44,6 +45,8 @@ def _recurrent(name: str, cell: type[cells.Cell]) -> None:
         cell_key, head_key, embedding_key = jr.split(key, 3)
         head_options = {k: options.pop(k) for k in _HEAD_OPTIONS if k in options}
         _check_options(name, cell, options)
+        if "time_constants" in inspect.signature(cell.__init__).parameters:
+            options.setdefault("time_constants", _time_constants(data))
         shown = heads.head_for(data, 1, key=head_key, head=head, **head_options)
         encoder = None
         if embedding is not None:
@@ -54,6 +57,11 @@ def _recurrent(name: str, cell: type[cells.Cell]) -> None:
         body = cell(width, hidden, key=cell_key, **options)  # pyright: ignore[reportCallIssue]
         top = heads.head_for(data, body.output_size + inputs, key=head_key, head=head, **head_options)
         return RNN(body, top, encoder=encoder, initial=initial, inputs=inputs, schema=data.schema)  # pyright: ignore[reportArgumentType]
+
+
+def _time_constants(data: Sequences) -> tuple[float, float]:
+    """Memories from one step to a tenth of a sequence: a unit much slower than that tells only where in it one is."""
+    return 1.0, float(np.clip(data.length / 10, 2.0, 100.0))
 
 
 def _check_options(name: str, cell: type, options: dict[str, Any]) -> None:
