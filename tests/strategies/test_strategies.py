@@ -76,6 +76,8 @@ def test_auto_chooses_by_capability_device_and_length_and_says_why():
     assert choose(mingru, 100, "gpu").strategy == hs.Associative()
     assert "parallel scan on the tpu" in choose(mingru, 100, "tpu").reason
     assert choose(mingru, 100, "cpu").strategy == hs.Sequential()
+    assert choose(gru, 1000, "cpu").strategy == hs.Sequential(checkpoint=128)
+    assert "stay in the cache" in choose(gru, 1000, "cpu").reason
     assert choose(gru, 1_000_000).strategy == hs.Sequential(checkpoint=True)
     assert "to save memory" in choose(gru, 1_000_000).reason
 

@@ -12,7 +12,11 @@ from hiddenstate.strategies.sequential import Sequential
 from hiddenstate.strategies.strategy import Strategy, Unrolled
 
 LONG = 100_000
-"""From this many steps on the backward pass recomputes chunks instead of keeping every intermediate value."""
+"""From this many steps on the backward pass recomputes chunks of about sqrt(T) instead of keeping everything."""
+
+CACHED, CHUNK = 512, 128
+"""On a CPU, from the first number of steps on, chunks of the second are run one after the other: they stay in the cache,
+and minibatches run 1.2 to 2 times as fast although the backward pass recomputes them (measured on two cores)."""
 
 
 class Choice(NamedTuple):
@@ -33,16 +37,15 @@ class Auto(Strategy):
         'RNN of GRU has no `combine`, so the steps run one after the other.'
         """
         device = jax.default_backend() if device is None else device
-        long = time >= LONG
-        memory = f" {time} steps are many: the backward pass recomputes chunks to save memory." if long else ""
+        checkpoint, memory = _chunks(time, device)
         if not has(recurrence, "combine"):
             reason = f"{name_of(recurrence)} has no `combine`, so the steps run one after the other."
-            return Choice(Sequential(checkpoint=long), reason + memory)
+            return Choice(Sequential(checkpoint=checkpoint), reason + memory)
         if device == "cpu":
             reason = "on a CPU a compiled loop moves less memory than a parallel scan and is as fast or faster."
-            return Choice(Sequential(checkpoint=long), reason + memory)
+            return Choice(Sequential(checkpoint=checkpoint), reason + memory)
         reason = f"{name_of(recurrence)} has `combine`, so its {time} steps run as a parallel scan on the {device}."
-        return Choice(Associative(checkpoint=long), reason + memory)
+        return Choice(Associative(checkpoint=checkpoint), reason + memory)
 
     def resolve(self, recurrence: Recurrence, time: int) -> Strategy:
         """The chosen strategy."""
@@ -57,3 +60,12 @@ class Auto(Strategy):
         """Runs the chosen strategy."""
         time = jax.tree.leaves(elements)[0].shape[0]
         return self.resolve(recurrence, time).run(recurrence, state, elements, valid)
+
+
+def _chunks(time: int, device: str) -> tuple[bool | int, str]:
+    """How to cut time into chunks that the backward pass recomputes, and why."""
+    if time >= LONG:
+        return True, f" {time} steps are many: the backward pass recomputes chunks to save memory."
+    if device == "cpu" and time >= CACHED:
+        return CHUNK, f" Chunks of {CHUNK} steps stay in the cache; the backward pass recomputes them."
+    return False, ""
