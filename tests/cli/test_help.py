@@ -48,3 +48,12 @@ def test_datasets_are_listed(run):
     result = run("datasets")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in hs.datasets.names())
+
+
+def test_help_names_every_model():
+    import re
+
+    import hiddenstate as hs
+    from hiddenstate.cli.options import MODELS
+
+    assert set(re.findall(r"[a-z0-9-]+", MODELS)) - {"or", "a", "baseline"} == set(hs.recipe_names())

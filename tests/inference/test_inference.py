@@ -170,3 +170,34 @@ def test_keys_strategies_and_sizes_are_checked(chain):
         hs.forecast(chain, [[0]], 0, key=jr.key(0))
     with pytest.raises(hs.DataError, match="one sequence"):
         hs.unroll(chain, hs.Sequences.of([[0]]))
+
+
+def test_one_impossible_observation_does_not_spoil_the_next_ones(chain):
+    never = eqx.tree_at(lambda m: m.head.bias, chain, jnp.array([0.0, 0.0, -1e300]))
+    stream = hs.Stream(never)
+    stream.push(2)
+    assert stream.last_log_prob < -1e299
+    stream.push(0)
+    expected = hs.step_log_probs(never, [[2, 0]])[0, 1]
+    np.testing.assert_allclose(stream.last_log_prob, expected, rtol=1e-12)
+
+
+def test_values_beyond_the_precision_are_refused():
+    model = hs.cast(hs.build("gru", np.arange(5.0), hidden=2, key=jr.key(0)), jnp.float32)
+    with pytest.raises(hs.DataError, match="sequence 0 holds a value beyond the range of float32 at step 1"):
+        hs.log_prob(model, [[0.0, 1e60]])
+    with pytest.raises(hs.DataError, match="beyond the range of float32"):
+        hs.Stream(model).push(1e60)
+
+
+def test_a_column_of_numbers_is_not_taken_for_many_sequences():
+    model = hs.build("gru", np.arange(5.0), hidden=2, key=jr.key(0))
+    with pytest.raises(hs.DataError, match=r"each observation has shape \(1,\)"):
+        hs.log_prob(model, np.arange(5.0)[:, None])
+
+
+def test_counts_and_keys_are_single_whole_things(chain):
+    with pytest.raises(hs.DataError, match=r"horizon is 2\.5"):
+        hs.forecast(chain, [[0]], 2.5, key=jr.key(0))
+    with pytest.raises(hs.HiddenStateError, match="give one of them"):
+        hs.sample(chain, 3, key=jr.split(jr.key(0), 3))

@@ -97,7 +97,7 @@ def test_the_table_is_printed_best_first(small, capsys):
         ),
         ([row("a", 1.0, 0), row("b", 1.05, 0.05)], "but b is within two standard errors of it"),
         ([row("a", 1, 0), row("b", 1.0, 0.01), row("c", 1.0, 0.02)], "but b and c are within two"),
-        ([row("b", 1.0, 0, baseline=True), row("a", 2.0, 1.0)], "A baseline is not beaten"),
+        ([row("b", 1.0, 0, baseline=True), row("a", 2.0, 1.0)], "No network beats this baseline"),
         ([row("a", np.nan, np.nan)], "No model gave the held-out data a finite probability"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hiddenstate.cli.console import note, say
-from hiddenstate.cli.options import Seed, expanded
+from hiddenstate.cli.options import MODELS, Seed, expanded
 from hiddenstate.cli.reading import Reading, listed
 
 DEFAULT = "sunspots"
@@ -25,7 +25,9 @@ def compare(
     ),
     models: Annotated[
         str | None,
-        typer.Option(metavar="A,B,C", help="The models to compare.", show_default="those for the data's kind"),
+        typer.Option(
+            metavar="A,B,C", help=f"The models to compare, of: {MODELS}.", show_default="those for the data's kind"
+        ),
     ] = None,
     hidden: Annotated[int, typer.Option(min=1, metavar="N", help="Hidden units of the networks.")] = 32,
     epochs: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hiddenstate.cli.console import note, notes, plural, say
-from hiddenstate.cli.options import Data, Hidden, Seed, expanded
+from hiddenstate.cli.options import MODELS, Data, Hidden, Seed, expanded
 from hiddenstate.cli.reading import Reading
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _TRAINING = "Training"
 def fit(
     data: Data,
     reading: Reading,
-    model: Annotated[str, typer.Option(metavar="NAME", help="What to fit: gru, lstm, mingru, vanilla ...")] = "gru",
+    model: Annotated[str, typer.Option(metavar="NAME", help=f"What to fit: {MODELS}.")] = "gru",
     hidden: Hidden = None,
     head: Annotated[
         str | None,

@@ -43,7 +43,7 @@ def forecast(
 
     import hiddenstate as hs
     from hiddenstate.cli.future import read_future
-    from hiddenstate.report.forecasts import forecast_table, plot_forecast
+    from hiddenstate.report.forecasts import MOST_PANELS, forecast_table, plot_forecast
     from hiddenstate.report.tables import print_table, write_table
 
     network = load_model(model)
@@ -56,4 +56,6 @@ def forecast(
     if plot is not None:
         plot_forecast(found, sequences, plot)
     print_table(table.head(SHOWN), cut=table.height - SHOWN)
-    say(f"forecasts of {plural(len(sequences), 'sequence')} in {out}" + (f", drawn in {plot}" if plot else ""))
+    drawn = "" if len(sequences) <= MOST_PANELS else f"the first {MOST_PANELS} "
+    said = f"; {drawn}drawn in {plot}" if plot else ""
+    say(f"forecasts of {plural(len(sequences), 'sequence')} in {out}{said}")

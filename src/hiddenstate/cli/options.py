@@ -9,6 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
+MODELS = (
+    "vanilla, leaky, skip, gated-leaky, output-feedback, gru, lstm, mingru, minlstm, linear, "
+    "or a baseline: unigram, last, bigram, ar1"
+)
+"""The names of models, written out so that help texts need not load the library; a test compares them with it."""
+
+
 Data = Annotated[
     str,
     typer.Argument(

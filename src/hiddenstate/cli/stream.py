@@ -54,13 +54,12 @@ def stream(
         with _kept(running, save_state):
             _print(prediction_line(running, None if network.inputs else running.predictive()))
             for number, line in enumerate(sys.stdin, 1):
-                before = running.log_prob
                 try:
                     x, u, next_u = parse_line(line, network)
                     predicted = running.push(x, u, next_u=next_u)
                 except hs.HiddenStateError as error:
                     fail(f"line {number}: {error}")
-                _print(prediction_line(running, predicted, running.log_prob - before))
+                _print(prediction_line(running, predicted, running.last_log_prob))
                 if save_state is not None and running.steps % save_every == 0:
                     running.save(save_state)
     except BrokenPipeError:

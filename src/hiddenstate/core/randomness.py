@@ -12,4 +12,6 @@ def checked_key(key: Any) -> PRNGKeyArray:
     """The key itself, if it is one."""
     if not isinstance(key, jax.Array):
         raise HiddenStateError(f"the key is {key!r}; it must be a JAX random key, such as jax.random.key(0).")
+    if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape != ():
+        raise HiddenStateError(f"the key is an array of {key.shape} keys; give one of them.")
     return key

@@ -62,7 +62,7 @@ def _load(path: Path, content: bytes) -> dict[str, np.ndarray]:
         zlib.error,
         NotImplementedError,
     ) as error:
-        raise FileError(f"{path} is no readable NPZ file of plain arrays, or is truncated: {error}.") from None
+        raise FileError(f"{path} is no readable NPZ file of plain arrays, or is truncated.") from error
     if not named:
         raise FileError(f"{path} holds one plain array, not named arrays; write it with numpy.savez.")
     if not arrays:

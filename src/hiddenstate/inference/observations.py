@@ -1,5 +1,6 @@
 """From what a caller gave to what a model takes, or a sentence that says what is wrong."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -58,14 +59,14 @@ def _prototype(tree: Any, shapes: tuple, static: _Static) -> Distribution:
 def sequences_for(model: SequenceModel, data: Any) -> Sequences:
     """`data` as checked `Sequences` that `model` can read.
 
-    An array with one axis more than the model's observations is one sequence, with two more it is several.
+    An array with one axis more than the model's observations is one sequence, with two more it is several (but not a
+    column of numbers, which is more likely one sequence with an axis too many: that is an error).
     """
     if not isinstance(data, Sequences):
         rank = len(prototype(model).event_shape)
-        if not isinstance(data, list | tuple) and np.ndim(data) == rank + 2:
-            data = Sequences.padded(data)
-        else:
-            data = Sequences.of(data)
+        several = not isinstance(data, list | tuple) and np.ndim(data) == rank + 2
+        column = several and rank == 0 and np.size(data) == len(data) > 1
+        data = Sequences.padded(data) if several and not column else Sequences.of(data)
     check_sequences(model, data)
     return data
 
@@ -92,10 +93,12 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
         assert observed is not None
         sequence, step = (int(i) for i in np.argwhere(~observed)[0][:2])
         raise MissingDataError(
-            f"sequence {sequence} has a missing value at step {step}, and {name_of(model)} cannot marginalise missing "
-            "observations: its update needs each one. Fill them in, cut the sequences there, or fit a model that can."
+            f"sequence {data.names[sequence]} has a missing value at step {step}, and {name_of(model)} cannot "
+            "marginalise missing observations: recurrent networks need each one. Fill them in, or cut the sequences "
+            "there."
         )
-    check_support(distribution.support, data.values, data.valid)
+    _check_range(data, dtype_of(model))
+    check_support(distribution.support, data.values, data.valid, data.names)
     if model.inputs:
         if data.inputs is None:
             raise DataError(f"{name_of(model)} takes {model.inputs} inputs at every step, but the data have none.")
@@ -103,13 +106,22 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
             raise DataError(f"{name_of(model)} takes {model.inputs} inputs, but the data have {data.inputs.shape[2]}.")
 
 
-def check_support(support: Any, values: np.ndarray, valid: np.ndarray) -> None:
+def _check_range(data: Sequences, dtype: np.dtype) -> None:
+    """Raise DataError if a value is too large for the model's precision: it would silently become infinite."""
+    large = np.abs(data.values) > np.finfo(dtype).max
+    if large.any():
+        sequence, step, *_ = (int(i) for i in np.argwhere(large)[0])
+        raise DataError(f"sequence {data.names[sequence]} holds a value beyond the range of {dtype} at step {step}.")
+
+
+def check_support(support: Any, values: np.ndarray, valid: np.ndarray, names: Sequence[str] = ()) -> None:
     """Raise DataError if a value (sequence, time, ...) at a valid step lies outside a distribution's support."""
     inside = within(support, values) | ~valid
     if not inside.all():
         sequence, step = (int(i) for i in np.argwhere(~inside)[0])
+        name = names[sequence] if names else sequence
         got = np.asarray(values[sequence, step]).tolist()
-        raise DataError(f"sequence {sequence} holds {got} at step {step}; observations must be {describe(support)}.")
+        raise DataError(f"sequence {name} holds {got} at step {step}; observations must be {describe(support)}.")
 
 
 def within(support: Any, values: np.ndarray) -> np.ndarray:

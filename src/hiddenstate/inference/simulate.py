@@ -24,8 +24,7 @@ def sample(model: SequenceModel, length: int, *, key: PRNGKeyArray, n: int = 1, 
 
     `inputs` are needed where the model takes them: (length, inputs), the same for all samples.
     """
-    if length < 1 or n < 1:
-        raise DataError(f"length and n must be at least 1; got {length} and {n}.")
+    _check_counts(length=length, n=n)
     us = _future_inputs(model, inputs, length, 1)
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (1, *a.shape)), model.initial())
     values = _simulate(model, start, us, checked_key(key), length, n)[0]
@@ -87,14 +86,19 @@ def forecast(
     `inputs` of the steps to come are needed where the model takes them: (sequence, horizon, inputs), or (horizon,
     inputs) for all sequences alike.
     """
-    if horizon < 1 or n < 1:
-        raise DataError(f"horizon and n must be at least 1; got {horizon} and {n}.")
+    _check_counts(horizon=horizon, n=n)
     data = sequences_for(model, data)
     us = _future_inputs(model, inputs, horizon, len(data))
     last = final_states(model, data, strategy=strategy)
     samples, means, probs = _simulate(model, last, us, checked_key(key), horizon, n)
     mean, probabilities = (None if a is None else np.asarray(a) for a in (means, probs))
     return Forecast(np.asarray(samples), mean, probabilities, tuple(levels))
+
+
+def _check_counts(**counts: Any) -> None:
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise DataError(f"{name} is {value!r}; it must be a whole number of at least 1.")
 
 
 def _future_inputs(model: SequenceModel, inputs: Any, length: int, count: int) -> Any:

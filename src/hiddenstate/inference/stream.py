@@ -25,7 +25,8 @@ class Stream:
     >>> stream.predictive()                      # p(x_1)  # doctest: +SKIP
     >>> stream.push(3)                           # p(x_2 | x_1 = 3)  # doctest: +SKIP
 
-    `log_prob` is the log-probability of everything pushed so far and `steps` how much that was. `save` and `restore`
+    `log_prob` is the log-probability of everything pushed so far, `last_log_prob` that of the last observation, and
+    `steps` how many there were. `save` and `restore`
     keep the state on disk, so that a process can stop and another go on where it was.
     """
 
@@ -34,6 +35,7 @@ class Stream:
         self.state: State = model.initial()
         self.steps = 0
         self.log_prob = 0.0
+        self.last_log_prob: float | None = None
 
     def predictive(self, u: Any = None) -> Distribution:
         """The distribution of the next observation; `u` is the input at that step, where the model takes inputs."""
@@ -48,7 +50,8 @@ class Stream:
         x = self._observation(x)
         u = self._input(u)
         self.state, log_prob = _push(self.model, self.state, x, u)
-        self.log_prob += float(log_prob)
+        self.last_log_prob = float(log_prob)
+        self.log_prob += self.last_log_prob
         self.steps += 1
         if self.model.inputs and next_u is None:
             return None
@@ -100,6 +103,8 @@ class Stream:
             raise MissingDataError(
                 f"the observation is missing (NaN), and {name_of(self.model)} cannot marginalise it."
             )
+        if np.abs(x).max(initial=0) > np.finfo(dtype_of(self.model)).max:
+            raise DataError(f"the observation is {x.tolist()}; that is beyond the range of {dtype_of(self.model)}.")
         if not within(distribution.support, x[None, None]).all():
             raise DataError(f"the observation is {x.tolist()}; it must be {describe(distribution.support)}.")
         return x.astype(np.int32 if np.issubdtype(x.dtype, np.integer) else dtype_of(self.model))

@@ -128,7 +128,8 @@ def compare(
     with the name of each model before it is fitted.
     """
     data = Sequences.of(data)
-    names = default_models(data) if models is None else tuple(dict.fromkeys(models))
+    given = [models] if isinstance(models, str) else models
+    names = default_models(data) if given is None else tuple(dict.fromkeys(given))
     for name in names:
         recipe_named(name)
     if not names:

@@ -94,7 +94,7 @@ def meaning(comparison: Comparison) -> str:
         said += f", but {listed} {'is' if len(close) == 1 else 'are'} within two standard errors of it"
     said += "."
     if best.baseline:
-        return f"{said} A baseline is not beaten: these models found nothing in the data that it does not know."
+        return f"{said} No network beats this baseline here: fit longer, give more data, or there is no more to know."
     rival = next((r for r in comparison.rows if r.baseline), None)
     if rival is None:
         return said

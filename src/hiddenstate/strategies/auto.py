@@ -15,8 +15,8 @@ LONG = 100_000
 """From this many steps on the backward pass recomputes chunks of about sqrt(T) instead of keeping everything."""
 
 CACHED, CHUNK = 512, 128
-"""On a CPU, from the first number of steps on, chunks of the second run one after the other: they stay in the cache, and
-minibatches run 1.2 to 2 times as fast although the backward pass recomputes them (measured on two cores)."""
+"""On a CPU, from the first number of steps on, chunks of the second run one after the other: they stay in the cache.
+Minibatches then run 1.2 to 2 times as fast, although the backward pass recomputes them (measured on two cores)."""
 
 
 class Choice(NamedTuple):
