@@ -2,8 +2,8 @@
 wrong type shows.
 
 Nearly all of their time is compilation of small programs. So they are compiled with fewer of the compiler's passes,
-which change no result that is tested here, and kept in the checkout's cache. Programs that tests start themselves
-(the command line, long sequences, the documentation's examples on request) run as a user's would.
+which change no result that is tested here, and kept in the checkout's cache. Only what a test runs in its own process
+(the million steps, the killed trainings, a stream) is compiled as a user's would be.
 """
 
 import gc
