@@ -10,8 +10,8 @@ from scipy import stats
 from scipy.special import gammaln
 
 from hiddenstate.core import cast
+from hiddenstate.distributions.stirling import stirling_remainder
 from hiddenstate.heads import NegativeBinomial, Poisson, StudentT
-from hiddenstate.heads.stirling import stirling_remainder
 
 from .examples import HEADS, PLAIN
 

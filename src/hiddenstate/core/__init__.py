@@ -20,7 +20,7 @@ from hiddenstate.core.registry import (
     registered_name,
 )
 from hiddenstate.core.schema import KINDS, Column, Kind, Schema, infer_schema
-from hiddenstate.core.sequences import Arrays, Sequences
+from hiddenstate.core.sequences import Arrays, Sequences, Steps
 
 __all__ = [
     "KINDS",
@@ -38,6 +38,7 @@ __all__ = [
     "Schema",
     "SequenceModel",
     "Sequences",
+    "Steps",
     "StrategyError",
     "cast",
     "checked_key",

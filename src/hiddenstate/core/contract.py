@@ -10,7 +10,17 @@ halves: ``prepare``, all that can be computed from :math:`x_t` alone and is mapp
 ``step``, what really needs the state.
 
 All methods take one step of one sequence. Batches and time are the business of `hiddenstate.strategies`.
-Capabilities are methods that a model either has or has not; ask with `has`.
+Capabilities are methods that a model either has or has not; ask with `has`. Besides those of latent models
+(`hiddenstate.inference.posterior`) the library knows these:
+
+- ``combine(earlier, later)``: the recurrence is associative. Where the form that `prepare` gives is smaller than the
+  one that `combine` keeps, ``widen(element)`` turns the first into the second; `step` and `combine` take both.
+- ``prepare_partial(x, u, observed)``: like `prepare`, for an observation of which only the entries are known where
+  `observed` (of the shape of x) is True: the others are summed out exactly.
+- ``evidence(state, element)``: the log-probability of what the element was prepared from. It must agree with
+  ``readout(state, u).log_prob(x)``; a model that has `prepare_partial` has it too.
+- ``score_sequence(state, steps, strategy)``: the log-probability of every step of one sequence and the last state,
+  by a faster way than step by step, or with a derivative of its own.
 """
 
 from abc import abstractmethod

@@ -27,6 +27,24 @@ class Arrays(NamedTuple):
     context: Any = None
 
 
+class Steps(NamedTuple):
+    """One sequence as the methods of a model see it, time first.
+
+    `valid` is None where every step is real, otherwise False at the steps behind the sequence's end; `observed` is
+    None where nothing is missing, otherwise False at each missing entry of `values`, which are zero there.
+    """
+
+    values: Any
+    inputs: Any = None
+    observed: Any = None
+    valid: Any = None
+
+    @property
+    def length(self) -> int:
+        """How many steps the arrays hold, padding among them."""
+        return self.values.shape[0]
+
+
 @dataclass(frozen=True, eq=False)
 class Sequences:
     """Sequences of observations, possibly of different lengths.

@@ -9,17 +9,9 @@ import numpyro.distributions as dist
 
 from hiddenstate._types import Array, Float, PRNGKeyArray
 from hiddenstate.core import HiddenStateError, register
+from hiddenstate.distributions import MultivariateNormalDistribution, NormalDistribution
 from hiddenstate.heads.head import Dispersion, checked_dispersion, locations_first
-from hiddenstate.heads.precision import OwnPrecision
 from hiddenstate.heads.units import Standardised, positive
-
-
-class NormalDistribution(OwnPrecision, dist.Normal):
-    """numpyro's normal distribution, in the precision of its parameters."""
-
-
-class MultivariateNormalDistribution(OwnPrecision, dist.MultivariateNormal):
-    """numpyro's multivariate normal distribution, in the precision of its parameters."""
 
 
 @register("gaussian-head")

@@ -1,7 +1,5 @@
 """Mixtures of any family."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,26 +9,10 @@ import numpyro.distributions as dist
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
 from hiddenstate.core import HiddenStateError, dtype_of, register
+from hiddenstate.distributions import MixtureDistribution
 from hiddenstate.heads.head import Head, family_of
 from hiddenstate.inference.batches import rebatch
 from hiddenstate.ops.initialisers import glorot
-
-
-class MixtureDistribution(dist.MixtureSameFamily):
-    """numpyro's mixture of one family, also for symbols and records, which it refuses."""
-
-    def __init__(self, mixing_distribution: Any, component_distribution: dist.Distribution):
-        self._mixing_distribution = mixing_distribution
-        self._component_distribution = component_distribution
-        *batch_shape, self._mixture_size = component_distribution.batch_shape
-        dist.Distribution.__init__(self, tuple(batch_shape), component_distribution.event_shape, validate_args=False)
-
-    def rebatch(self, batch_shape: tuple[int, ...]) -> "MixtureDistribution":
-        """The same mixture with the batch shape that `vmap` gave its arrays."""
-        return MixtureDistribution(
-            rebatch(self.mixing_distribution, batch_shape),
-            rebatch(self.component_distribution, (*batch_shape, self.mixture_size)),
-        )
 
 
 @register("mixture-head")

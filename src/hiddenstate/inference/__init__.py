@@ -2,6 +2,15 @@
 
 from hiddenstate.inference.batches import rebatch
 from hiddenstate.inference.observations import arrays_for, check_sequences, prototype, sequences_for
+from hiddenstate.inference.posterior import (
+    Decoded,
+    filter,
+    fixed_lag,
+    most_likely_states,
+    refuse_impossible,
+    sample_states,
+    smooth,
+)
 from hiddenstate.inference.score import (
     each_step,
     final_states,
@@ -10,26 +19,35 @@ from hiddenstate.inference.score import (
     predictive,
     states,
     step_log_probs,
+    steps_of,
 )
 from hiddenstate.inference.simulate import Forecast, forecast, sample
 from hiddenstate.inference.stream import Stream, fingerprint
 
 __all__ = [
+    "Decoded",
     "Forecast",
     "Stream",
     "arrays_for",
     "check_sequences",
     "each_step",
+    "filter",
     "final_states",
     "fingerprint",
+    "fixed_lag",
     "forecast",
     "log_prob",
     "masked_log_probs",
+    "most_likely_states",
     "predictive",
     "prototype",
     "rebatch",
+    "refuse_impossible",
     "sample",
+    "sample_states",
     "sequences_for",
+    "smooth",
     "states",
     "step_log_probs",
+    "steps_of",
 ]

@@ -16,6 +16,7 @@ from hiddenstate.core import (
     SequenceModel,
     Sequences,
     dtype_of,
+    has,
     name_of,
 )
 from hiddenstate.core.sequences import Arrays
@@ -88,17 +89,16 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
             f"each observation has shape {data.event_shape}, but {name_of(model)} predicts observations of shape "
             f"{distribution.event_shape}.{hint}"
         )
-    if data.has_missing:
-        observed = data.observed
-        assert observed is not None
-        sequence, step = (int(i) for i in np.argwhere(~observed)[0][:2])
+    if data.observed is not None and not has(model, "prepare_partial"):
+        sequence, step = (int(i) for i in np.argwhere(~data.observed)[0][:2])
         raise MissingDataError(
             f"sequence {data.names[sequence]} has a missing value at step {step}, and {name_of(model)} cannot "
-            "marginalise missing observations: recurrent networks need each one. Fill them in, or cut the sequences "
-            "there."
+            "marginalise missing observations: it needs each one. Fill them in, cut the sequences there, or take a "
+            "latent-state model such as hmm or linear-gaussian."
         )
     _check_range(data, dtype_of(model))
-    check_support(distribution.support, data.values, data.valid, data.names)
+    known = data.values if data.observed is None else np.where(data.observed, data.values, 0).astype(data.values.dtype)
+    check_support(distribution.support, known, data.valid, data.names)
     if model.inputs:
         if data.inputs is None:
             raise DataError(f"{name_of(model)} takes {model.inputs} inputs at every step, but the data have none.")
@@ -108,7 +108,7 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
 
 def _check_range(data: Sequences, dtype: np.dtype) -> None:
     """Raise DataError if a value is too large for the model's precision: it would silently become infinite."""
-    large = np.abs(data.values) > np.finfo(dtype).max
+    large = np.abs(data.values) > np.finfo(dtype).max  # NaN, which is missing, is not
     if large.any():
         sequence, step, *_ = (int(i) for i in np.argwhere(large)[0])
         raise DataError(f"sequence {data.names[sequence]} holds a value beyond the range of {dtype} at step {step}.")

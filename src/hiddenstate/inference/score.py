@@ -1,5 +1,6 @@
 """How probable observations are, and what a model expects next: the same for every model."""
 
+from functools import partial
 from typing import Any, Literal, overload
 
 import equinox as eqx
@@ -7,12 +8,12 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import Distribution
 
-from hiddenstate._types import Array, Float, State
-from hiddenstate.core import Arrays, SequenceModel
+from hiddenstate._types import Array, Element, Float, State
+from hiddenstate.core import Arrays, SequenceModel, Steps, has
 from hiddenstate.inference.batches import rebatch
 from hiddenstate.inference.observations import arrays_for, sequences_for
 from hiddenstate.ops.sums import sum_over_time
-from hiddenstate.strategies import Auto, Strategy, over_time
+from hiddenstate.strategies import Auto, Strategy, over_time, resolved
 
 
 @overload
@@ -59,30 +60,51 @@ def final_states(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()
     return _final(model, arrays_for(model, sequences_for(model, data)), strategy)
 
 
+def steps_of(arrays: Arrays) -> Steps:
+    """The steps of all sequences, to be mapped over: each has the form of one sequence's."""
+    time = arrays.values.shape[1]
+    valid = None if arrays.lengths is None else jnp.arange(time) < jnp.asarray(arrays.lengths)[:, None]
+    return Steps(arrays.values, arrays.inputs, arrays.observed, valid)
+
+
 def each_step(
     model: SequenceModel, arrays: Arrays, strategy: Strategy, emit: Any, state: State = None
 ) -> tuple[Any, State]:
     """`emit` over all steps of all sequences, and the last states; from given states where there are any."""
 
-    def one(values, length, inputs, state):
-        valid = None if length is None else jnp.arange(values.shape[0]) < length
+    def one(steps, state):
         start = model.initial() if state is None else state
-        return over_time(model, strategy, start, values, inputs, valid, emit)
+        return over_time(model, strategy, start, steps, emit)
 
-    return jax.vmap(one)(arrays.values, arrays.lengths, arrays.inputs, state)
+    return jax.vmap(one)(steps_of(arrays), state)
 
 
 def masked_log_probs(
     model: SequenceModel, arrays: Arrays, strategy: Strategy, state: State = None
 ) -> tuple[Float[Array, "sequence time"], State]:
     """Log-probabilities of all steps with zeros behind the ends, and the last states: what training differentiates."""
-    out, final = each_step(model, arrays, strategy, lambda state, x, u: model.readout(state, u).log_prob(x), state)
+
+    def one(steps, state):
+        start = model.initial() if state is None else state
+        if has(model, "score_sequence"):
+            chosen = resolved(strategy, model, steps.length)
+            return model.score_sequence(start, steps, chosen)  # pyright: ignore[reportAttributeAccessIssue]
+        return over_time(model, strategy, start, steps, partial(step_log_prob, model))
+
+    out, final = jax.vmap(one)(steps_of(arrays), state)
     step = jnp.arange(out.shape[1])
     if arrays.lengths is not None:
         out = jnp.where(step < arrays.lengths[:, None], out, 0.0)
     if arrays.context is not None:
         out = jnp.where(step >= arrays.context[:, None], out, 0.0)
     return out, final
+
+
+def step_log_prob(model: SequenceModel, state: State, element: Element, x: Any, u: Any) -> Float[Array, ""]:
+    """The log-probability of one step, from the element where the model can, otherwise from the read-out."""
+    if has(model, "evidence"):
+        return model.evidence(state, element)  # pyright: ignore[reportAttributeAccessIssue]
+    return model.readout(state, u).log_prob(x)  # pyright: ignore[reportReturnType]
 
 
 @eqx.filter_jit
@@ -92,14 +114,14 @@ def _step_log_probs(model, arrays, strategy):
 
 @eqx.filter_jit
 def _predictive(model, arrays, strategy):
-    return each_step(model, arrays, strategy, lambda state, x, u: model.readout(state, u))[0]
+    return each_step(model, arrays, strategy, lambda state, element, x, u: model.readout(state, u))[0]
 
 
 @eqx.filter_jit
 def _states(model, arrays, strategy):
-    return each_step(model, arrays, strategy, lambda state, x, u: state)
+    return each_step(model, arrays, strategy, lambda state, *_: state)
 
 
 @eqx.filter_jit
 def _final(model, arrays, strategy):
-    return each_step(model, arrays, strategy, lambda state, x, u: None)[1]
+    return each_step(model, arrays, strategy, lambda *_: None)[1]

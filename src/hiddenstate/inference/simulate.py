@@ -13,8 +13,9 @@ import numpy as np
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import PRNGKeyArray, State
-from hiddenstate.core import DataError, SequenceModel, Sequences, checked_key, dtype_of, name_of
-from hiddenstate.inference.observations import sequences_for
+from hiddenstate.core import DataError, SequenceModel, Sequences, checked_key, dtype_of, has, name_of
+from hiddenstate.inference.batches import rebatch
+from hiddenstate.inference.observations import prototype, sequences_for
 from hiddenstate.inference.score import final_states
 from hiddenstate.strategies import Auto, Strategy
 
@@ -40,12 +41,19 @@ class Forecast:
     sampled paths rather than the samples: at the first step it is exact, later it has less noise than the samples'
     mean. Where observations are symbols, `probs` holds the probability of each symbol, computed in the same way, and
     `mean` is None.
+
+    A model that can do without observations predicts every step ahead exactly: then `mean` and `probs` are exact,
+    `distribution` is the predictive distribution of every step, of batch shape (sequence, step), `covariance` its
+    covariance where it has one, and `states` are the states behind it: for an HMM p(z_{T+k} | x_1 .. x_T).
     """
 
     samples: np.ndarray
     mean: np.ndarray | None
     probs: np.ndarray | None
     levels: tuple[float, ...]
+    states: State = None
+    distribution: Distribution | None = None
+    covariance: np.ndarray | None = None
 
     def quantile(self, level: float) -> np.ndarray:
         """The quantile of each step ahead, (sequence, step, ...); for symbols and counts it is one of their values."""
@@ -91,8 +99,12 @@ def forecast(
     us = _future_inputs(model, inputs, horizon, len(data))
     last = final_states(model, data, strategy=strategy)
     samples, means, probs = _simulate(model, last, us, checked_key(key), horizon, n)
-    mean, probabilities = (None if a is None else np.asarray(a) for a in (means, probs))
-    return Forecast(np.asarray(samples), mean, probabilities, tuple(levels))
+    ahead, distribution, covariance = None, None, None
+    if has(model, "prepare_partial"):
+        ahead, distribution, means, probs, covariance = _ahead(model, last, us, horizon)
+        distribution = rebatch(distribution, (len(data), horizon))
+    mean, probabilities, covariance = (None if a is None else np.asarray(a) for a in (means, probs, covariance))
+    return Forecast(np.asarray(samples), mean, probabilities, tuple(levels), ahead, distribution, covariance)
 
 
 def _check_counts(**counts: Any) -> None:
@@ -124,6 +136,21 @@ def summarise(distribution: Distribution) -> tuple[Any, Any]:
     if distribution.event_shape == () and distribution.is_discrete and highest is not None:
         return None, jnp.exp(distribution.log_prob(jnp.arange(highest + 1)))
     return distribution.mean, None
+
+
+@eqx.filter_jit
+def _ahead(model: Any, states: State, us: Any, horizon: int) -> Any:
+    """The exact state and prediction of every step ahead: those to come are steps whose observation is missing."""
+    event = prototype(model)
+    nothing = jnp.zeros(event.event_shape, jnp.int32 if event.is_discrete else dtype_of(model))
+
+    def skip(state, u):
+        element = model.prepare_partial(nothing, u, jnp.zeros(nothing.shape, bool))
+        distribution = model.readout(state, u)
+        covariance = getattr(distribution, "covariance_matrix", None)
+        return model.step(state, element), (state, distribution, *summarise(distribution), covariance)
+
+    return jax.vmap(lambda state, us: jax.lax.scan(skip, state, us, length=horizon)[1])(states, us)
 
 
 @eqx.filter_jit

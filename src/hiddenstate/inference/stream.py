@@ -11,9 +11,10 @@ import numpy as np
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import State
-from hiddenstate.core import DataError, FileError, MissingDataError, SequenceModel, dtype_of, name_of
+from hiddenstate.core import DataError, FileError, MissingDataError, SequenceModel, dtype_of, has, name_of
 from hiddenstate.core.storage import read_tensors, write_tensors
 from hiddenstate.inference.observations import describe, prototype, within
+from hiddenstate.inference.score import step_log_prob
 
 _FORMAT = 1
 
@@ -44,12 +45,14 @@ class Stream:
     def push(self, x: Any, u: Any = None, *, next_u: Any = None) -> Distribution | None:
         """Take in an observation (and the input at its step) and return the distribution of the next.
 
+        None or NaN stands for an observation, or an entry of one, that is missing, where the model can do without.
+
         A model with inputs needs `next_u` for that distribution; without it the answer is None, and `predictive` will
         give it once the next input is known.
         """
-        x = self._observation(x)
+        x, observed = self._observation(x)
         u = self._input(u)
-        self.state, log_prob = _push(self.model, self.state, x, u)
+        self.state, log_prob = _push(self.model, self.state, x, u, observed)
         self.last_log_prob = float(log_prob)
         self.log_prob += self.last_log_prob
         self.steps += 1
@@ -88,9 +91,10 @@ class Stream:
         stream.log_prob = float.fromhex(header["log_prob"])
         return stream
 
-    def _observation(self, x: Any) -> np.ndarray:
+    def _observation(self, x: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """The observation, with zeros where entries are missing, and which are not; None where all are there."""
         distribution = prototype(self.model)
-        x = np.asarray(x)
+        x = np.full(distribution.event_shape, np.nan) if x is None else np.asarray(x)
         if x.dtype == bool:
             x = x.astype(np.int32)
         if not np.issubdtype(x.dtype, np.number):
@@ -99,15 +103,18 @@ class Stream:
             raise DataError(
                 f"the observation has shape {x.shape}; {name_of(self.model)} takes {distribution.event_shape}."
             )
+        observed = None
         if np.isnan(x).any():
-            raise MissingDataError(
-                f"the observation is missing (NaN), and {name_of(self.model)} cannot marginalise it."
-            )
+            if not has(self.model, "prepare_partial"):
+                raise MissingDataError(f"the observation is missing, and {name_of(self.model)} cannot marginalise it.")
+            observed = ~np.isnan(x)
+            x = np.where(observed, x, 0)
+            x = x.astype(np.int32) if distribution.is_discrete and (x % 1 == 0).all() else x
         if np.abs(x).max(initial=0) > np.finfo(dtype_of(self.model)).max:
             raise DataError(f"the observation is {x.tolist()}; that is beyond the range of {dtype_of(self.model)}.")
         if not within(distribution.support, x[None, None]).all():
             raise DataError(f"the observation is {x.tolist()}; it must be {describe(distribution.support)}.")
-        return x.astype(np.int32 if np.issubdtype(x.dtype, np.integer) else dtype_of(self.model))
+        return x.astype(np.int32 if np.issubdtype(x.dtype, np.integer) else dtype_of(self.model)), observed
 
     def _input(self, u: Any) -> Any:
         if not self.model.inputs:
@@ -140,5 +147,6 @@ def _read(model, state, u):
 
 
 @eqx.filter_jit
-def _push(model, state, x, u):
-    return model.step(state, model.prepare(x, u)), model.readout(state, u).log_prob(x)
+def _push(model, state, x, u, observed):
+    element = model.prepare(x, u) if observed is None else model.prepare_partial(x, u, observed)
+    return model.step(state, element), step_log_prob(model, state, element, x, u)

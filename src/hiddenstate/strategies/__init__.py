@@ -5,13 +5,24 @@ from typing import Any
 import jax.numpy as jnp
 
 from hiddenstate._types import State
-from hiddenstate.core import DataError, Recurrence, Sequences
+from hiddenstate.core import DataError, Recurrence, Sequences, Steps
 from hiddenstate.strategies.associative import Associative
 from hiddenstate.strategies.auto import Auto, Choice
 from hiddenstate.strategies.sequential import Sequential
-from hiddenstate.strategies.strategy import Strategy, Unrolled, over_time
+from hiddenstate.strategies.strategy import Strategy, Unrolled, over_time, prepared, resolved
 
-__all__ = ["Associative", "Auto", "Choice", "Sequential", "Strategy", "Unrolled", "over_time", "unroll"]
+__all__ = [
+    "Associative",
+    "Auto",
+    "Choice",
+    "Sequential",
+    "Strategy",
+    "Unrolled",
+    "over_time",
+    "prepared",
+    "resolved",
+    "unroll",
+]
 
 
 def unroll(
@@ -27,5 +38,5 @@ def unroll(
     state = recurrence.initial() if state is None else state
     xs = jnp.asarray(xs)
     us = None if us is None else jnp.asarray(us)
-    states, final = over_time(recurrence, strategy, state, xs, us, None, lambda state, x, u: state)
+    states, final = over_time(recurrence, strategy, state, Steps(xs, us), lambda state, *_: state)
     return Unrolled(states, final)

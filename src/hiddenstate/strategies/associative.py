@@ -43,6 +43,8 @@ class Associative(Strategy):
         self, recurrence: Recurrence, state: State, elements: Element, valid: Shaped[Array, " time"] | None
     ) -> Unrolled:
         """Prefixes of the elements, then each applied to the first state."""
+        if has(recurrence, "widen"):
+            elements = jax.vmap(recurrence.widen)(elements)  # pyright: ignore[reportAttributeAccessIssue]
         combine = jax.vmap(recurrence.combine)  # pyright: ignore[reportAttributeAccessIssue]
         prefixes = jax.lax.associative_scan(combine, elements)
         later = jax.vmap(recurrence.step, (None, 0))(state, prefixes)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from hiddenstate._types import Array, Element, PyTree, Shaped, State
-from hiddenstate.core import Recurrence, StrategyError
+from hiddenstate._types import Array, Element, Shaped, State
+from hiddenstate.core import Recurrence, Steps, StrategyError
 
 
 class Unrolled(NamedTuple):
@@ -51,43 +51,51 @@ def over_time(
     recurrence: Recurrence,
     strategy: Strategy,
     state: State,
-    xs: PyTree,
-    us: PyTree,
-    valid: Shaped[Array, " time"] | None,
-    emit: Callable[[State, Any, Any], Any],
+    steps: Steps,
+    emit: Callable[[State, Element, Any, Any], Any],
 ) -> tuple[Any, State]:
-    """``emit(state_t, x_t, u_t)`` at every step of one sequence, and the state after the last.
+    """``emit(state_t, element_t, x_t, u_t)`` at every step of one sequence, and the state after the last.
 
     ``prepare`` and ``emit`` are mapped over all steps at once; only ``step`` (or ``combine``) is left to the
     strategy. A strategy with a chunk length has everything within one chunk recomputed in the backward pass, so
     that beyond the data and the emitted values only one state per chunk is kept.
     """
-    if not isinstance(strategy, Strategy):
-        raise StrategyError(f"strategy is {strategy!r}; it must be hs.Auto(), hs.Sequential() or hs.Associative().")
-    strategy = strategy.resolve(recurrence, _length(xs))
-    strategy.check(recurrence)
+    strategy = resolved(strategy, recurrence, steps.length)
 
-    def run(state, xs, us, valid):
-        elements = jax.vmap(recurrence.prepare)(xs, us)
-        states, final = strategy.run(recurrence, state, elements, valid)
-        return final, jax.vmap(emit)(states, xs, us)
+    def run(state, steps):
+        elements = prepared(recurrence, steps)
+        states, final = strategy.run(recurrence, state, elements, steps.valid)
+        return final, jax.vmap(emit)(states, elements, steps.values, steps.inputs)
 
-    time = _length(xs)
+    time = steps.length
     chunk = strategy.chunk_length(time)
     if chunk is None or chunk >= time:
-        final, out = run(state, xs, us, valid)
+        final, out = run(state, steps)
         return out, final
 
     whole = time - time % chunk
-    head, tail = (jax.tree.map(part, (xs, us, valid)) for part in (lambda a: a[:whole], lambda a: a[whole:]))
+    head, tail = (jax.tree.map(part, steps) for part in (lambda a: a[:whole], lambda a: a[whole:]))
     folded = jax.tree.map(lambda a: a.reshape(whole // chunk, chunk, *a.shape[1:]), head)
-    state, out = jax.lax.scan(jax.checkpoint(lambda s, part: run(s, *part)), state, folded)
+    state, out = jax.lax.scan(jax.checkpoint(run), state, folded)
     out = jax.tree.map(lambda a: a.reshape(whole, *a.shape[2:]), out)
     if whole < time:
-        state, rest = jax.checkpoint(run)(state, *tail)
+        state, rest = jax.checkpoint(run)(state, tail)
         out = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), out, rest)
     return out, state
 
 
-def _length(xs: PyTree) -> int:
-    return jax.tree.leaves(xs)[0].shape[0]
+def resolved(strategy: Strategy, recurrence: Recurrence, time: int) -> Strategy:
+    """The strategy that really runs, checked against the recurrence."""
+    if not isinstance(strategy, Strategy):
+        raise StrategyError(f"strategy is {strategy!r}; it must be hs.Auto(), hs.Sequential() or hs.Associative().")
+    strategy = strategy.resolve(recurrence, time)
+    strategy.check(recurrence)
+    return strategy
+
+
+def prepared(recurrence: Recurrence, steps: Steps) -> Element:
+    """The elements of all steps; with missing entries, by the recurrence's `prepare_partial`."""
+    if steps.observed is None:
+        return jax.vmap(recurrence.prepare)(steps.values, steps.inputs)
+    partial = recurrence.prepare_partial  # pyright: ignore[reportAttributeAccessIssue]
+    return jax.vmap(partial)(steps.values, steps.inputs, steps.observed)
