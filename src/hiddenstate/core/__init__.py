@@ -10,6 +10,7 @@ from hiddenstate.core.errors import (
     StrategyError,
 )
 from hiddenstate.core.parameters import Frozen, cast, dtype_of, parameter_count, partition, trainable
+from hiddenstate.core.prior import Prior
 from hiddenstate.core.randomness import checked_key
 from hiddenstate.core.registry import (
     recipe,
@@ -33,6 +34,7 @@ __all__ = [
     "HiddenStateError",
     "Kind",
     "MissingDataError",
+    "Prior",
     "Recurrence",
     "RegistryError",
     "Schema",
