@@ -1,6 +1,7 @@
 """Learning: `fit` runs a method on a model. Knows capabilities, never models by name."""
 
 from hiddenstate.learn.compare import Comparison, Contender, Row, compare, default_models
+from hiddenstate.learn.em import EM
 from hiddenstate.learn.fit import fit
 from hiddenstate.learn.lbfgs import LBFGS
 from hiddenstate.learn.method import Fit, Method
@@ -8,6 +9,7 @@ from hiddenstate.learn.scores import Score, score
 from hiddenstate.learn.sgd import SGD
 
 __all__ = [
+    "EM",
     "LBFGS",
     "SGD",
     "Comparison",

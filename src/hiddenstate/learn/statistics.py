@@ -1,0 +1,199 @@
+"""The two halves of EM, compiled, for many models at once: expected statistics of all data, and the best model."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hiddenstate._types import Array, Shaped
+from hiddenstate.core import Arrays, HiddenStateError, Prior, SequenceModel, Sequences, has, name_of
+from hiddenstate.inference import masked_log_probs, steps_of
+from hiddenstate.learn.minibatches import chunks, even
+from hiddenstate.ops.sums import sum_over_time
+from hiddenstate.strategies import Strategy, resolved
+
+STEPS_AT_ONCE = 2**18
+"""So many steps, of all models together, are worked on at once (a longer sequence is worked on alone)."""
+
+CAPABILITIES = ("expected_statistics", "maximise")
+
+
+def check_learns_by_em(model: SequenceModel, how: str) -> None:
+    """Raise the sentence that says which models have what EM needs, unless `model` has it."""
+    lacks = [name for name in CAPABILITIES if not has(model, name)]
+    if lacks:
+        raise HiddenStateError(
+            f"{name_of(model)} cannot learn by {how}: it has no `{lacks[0]}`. Latent-state models such as hs.HMM and "
+            "hs.LinearGaussian have; hs.SGD() and hs.LBFGS() learn any model."
+        )
+
+
+# -- several models as one, with a leading axis --------------------------------------------------------------
+
+
+def stack(models: Sequence[Any]) -> Any:
+    """Models of one structure as one whose arrays have a leading axis."""
+    arrays = [eqx.filter(model, eqx.is_array) for model in models]
+    kinds = {jax.tree.structure(a) for a in arrays}
+    if len(kinds) > 1:
+        raise HiddenStateError(f"{name_of(models[0])} changed its structure when it was started anew.")
+    static = eqx.filter(models[0], eqx.is_array, inverse=True)
+    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), static)
+
+
+def pick(models: Any, index: int) -> Any:
+    """One model out of a stack."""
+    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, models)
+
+
+def put(models: Any, index: int, model: Any) -> Any:
+    """The stack with another model in one place."""
+    return jax.tree.map(lambda leaf, new: leaf.at[index].set(new) if eqx.is_array(leaf) else leaf, models, model)
+
+
+def where(chosen: np.ndarray, ones: Any, others: Any) -> Any:
+    """The models of the stack `ones` in the chosen places, those of `others` elsewhere."""
+    return _where(jnp.asarray(chosen), ones, others)
+
+
+@eqx.filter_jit
+def _where(chosen, ones, others):
+    def choose(a, b):
+        return jnp.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b) if eqx.is_array(a) else a
+
+    return jax.tree.map(choose, ones, others)
+
+
+# -- expectation ---------------------------------------------------------------------------------------------
+
+
+def parts(model: SequenceModel, data: Sequences, count: int = 1) -> Iterator[Arrays]:
+    """The data in batches of whole sequences that `count` models can work on at once in bounded memory."""
+    longest = int(data.lengths.max())
+    size = min(len(data), max(1, STEPS_AT_ONCE // (longest * count)))
+    for batch in data.batches(size):
+        yield even(model, batch, data, size)._replace(context=None)
+
+
+def expect(models: Any, data: Sequences, strategy: Strategy) -> tuple[Any, np.ndarray]:
+    """The expected statistics of all data under each model, summed, and the log-probability of all data."""
+    count = count_of(models)
+    statistics, totals = None, np.zeros(count)
+    for arrays in parts(models, data, count):
+        found, log_probs = expect_batch(models, arrays, strategy)
+        statistics = found if statistics is None else add(statistics, found)
+        totals += np.asarray(log_probs, np.float64).sum(axis=1)
+    return statistics, totals
+
+
+def expect_batch(models: Any, arrays: Arrays, strategy: Strategy) -> tuple[Any, Shaped[Array, "model sequence"]]:
+    """The expected statistics of one batch, summed over its sequences, and the log-probability of each sequence."""
+    count, steps = count_of(models), int(np.prod(arrays.values.shape[:2]))
+    return _expect(models, arrays, strategy, min(count, max(1, STEPS_AT_ONCE // steps)))
+
+
+@eqx.filter_jit
+def _expect(models, arrays, strategy, together):
+    """`together` models run side by side; where there are more, one group after the other."""
+    dynamic, static = eqx.partition(models, eqx.is_array)
+
+    def one_model(dynamic):
+        model = eqx.combine(dynamic, static)
+
+        def one(steps):
+            return model.expected_statistics(steps, resolved(strategy, model, steps.length))
+
+        statistics, log_probs = jax.vmap(one)(steps_of(arrays))
+        if arrays.lengths is not None:  # sequences that only fill a batch up count for nothing
+            real = arrays.lengths > 0
+            log_probs = jnp.where(real, log_probs, 0)
+            statistics = jax.tree.map(lambda a: jnp.where(real.reshape(-1, *[1] * (a.ndim - 1)), a, 0), statistics)
+        return jax.tree.map(lambda a: a.sum(0), statistics), log_probs
+
+    count = jax.tree.leaves(dynamic)[0].shape[0]
+    if together >= count:
+        return jax.vmap(one_model)(dynamic)
+    return jax.lax.map(one_model, dynamic, batch_size=together)
+
+
+@eqx.filter_jit
+def add(ones: Any, others: Any) -> Any:
+    """The sum of two trees of statistics."""
+    return jax.tree.map(jnp.add, ones, others)
+
+
+@eqx.filter_jit
+def blend(kept: Any, new: Any, rate: Any, scale: Any) -> Any:
+    """What is remembered of statistics after new ones: (1 - rate) of the old and `rate` of the new times `scale`."""
+
+    def mix(a, b):
+        weight = jnp.asarray(rate, a.dtype)
+        return (1 - weight) * a + weight * jnp.asarray(scale, a.dtype) * b
+
+    return jax.tree.map(mix, kept, new)
+
+
+def occupancies(models: Any, statistics: Any) -> np.ndarray | None:
+    """The expected number of steps in each hidden state, (model, state); None where models cannot tell."""
+    if not (has(models, "occupancy") and has(models, "reseed")):
+        return None
+    return np.asarray(_occupancies(models, statistics))
+
+
+@eqx.filter_jit
+def _occupancies(models, statistics):
+    return eqx.filter_vmap(lambda model, found: model.occupancy(found))(models, statistics)
+
+
+# -- maximisation --------------------------------------------------------------------------------------------
+
+
+def maximise(models: Any, statistics: Any, prior: Prior, only: tuple[str, ...] | None) -> Any:
+    """The models under which the expected log-probability that gave the statistics is highest."""
+    return _maximise(models, statistics, prior, only)
+
+
+@eqx.filter_jit
+def _maximise(models, statistics, prior, only):
+    dynamic, static = eqx.partition(models, eqx.is_array)
+
+    def one(dynamic, statistics):
+        new = eqx.combine(dynamic, static).maximise(statistics, prior=prior, only=only)
+        return eqx.filter(new, eqx.is_array)
+
+    return eqx.combine(jax.vmap(one)(dynamic, statistics), static)
+
+
+# -- scores --------------------------------------------------------------------------------------------------
+
+
+def nats_per_step(models: Any, data: Sequences, strategy: Strategy) -> np.ndarray:
+    """Minus the mean log-probability of the steps of `data` under each model, given their context."""
+    count = count_of(models)
+    size = min(len(data), max(1, STEPS_AT_ONCE // (int(data.lengths.max()) * count)))
+    totals = np.zeros(count)
+    for batch in data.batches(size):
+        carried = None
+        for part in chunks(even(models, batch, data, size), max(1, STEPS_AT_ONCE // (len(batch) * count))):
+            total, carried = _score(models, part, strategy, carried)
+            totals += np.asarray(total, np.float64)
+    return -totals / data.scored_steps
+
+
+@eqx.filter_jit
+def _score(models, arrays, strategy, carried):
+    def one(model, state):
+        log_probs, final = masked_log_probs(model, arrays, strategy, state)
+        return sum_over_time(sum_over_time(log_probs)), final
+
+    if carried is None:
+        return eqx.filter_vmap(lambda model: one(model, None))(models)
+    return eqx.filter_vmap(one)(models, carried)
+
+
+def count_of(models: Any) -> int:
+    """How many models a stack holds."""
+    return next(leaf.shape[0] for leaf in jax.tree.leaves(models) if eqx.is_array(leaf))
