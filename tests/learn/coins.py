@@ -1,5 +1,7 @@
 """A latent model so small that its posterior is one line: at every step one of several coins is drawn and tossed."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,13 @@ import numpyro.distributions as dist
 
 import hiddenstate as hs
 from hiddenstate.core import Prior
+
+
+class Tossed(NamedTuple):
+    """How often each coin showed each side, and how often it was drawn."""
+
+    shown: jax.Array
+    occupancy: jax.Array
 
 
 @hs.register("test-coins")
@@ -44,11 +53,11 @@ class Coins(hs.SequenceModel):
         total = joint.sum(1)
         owned = jnp.where(seen[:, None], joint / total[:, None], 0)
         shown = owned.T @ jax.nn.one_hot(steps.values, self.probs.shape[1], dtype=owned.dtype)
-        return shown, jnp.where(seen, jnp.log(total), 0).sum()
+        return Tossed(shown, owned.sum(0)), jnp.where(seen, jnp.log(total), 0).sum()
 
     def maximise(self, statistics, *, prior=None, only=None):
         prior = Prior() if prior is None else prior
-        counts = statistics + prior.pseudocount
+        counts = statistics.shown + prior.pseudocount
         totals = counts.sum(1, keepdims=True)
         probs = jnp.where(totals > 0, counts / jnp.where(totals > 0, totals, 1), self.probs)
         weights = totals[:, 0] / totals.sum()
@@ -57,9 +66,6 @@ class Coins(hs.SequenceModel):
         weights = weights if only is None or "weights" in only else self.weights
         probs = probs if only is None or "probs" in only else self.probs
         return Coins(weights, probs, self.broken)
-
-    def occupancy(self, statistics):
-        return statistics.sum(1)
 
     def restart(self, data, *, key, how):
         first, second = jr.split(key)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hiddenstate._types import Array, Shaped
 from hiddenstate.core import Arrays, HiddenStateError, Prior, SequenceModel, Sequences, has, name_of
-from hiddenstate.inference import masked_log_probs, steps_of
+from hiddenstate.inference import arrays_for, masked_log_probs, steps_of
 from hiddenstate.learn.minibatches import chunks, even
 from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Strategy, resolved
@@ -74,6 +74,9 @@ def parts(model: SequenceModel, data: Sequences, count: int = 1) -> Iterator[Arr
     """The data in batches of whole sequences that `count` models can work on at once in bounded memory."""
     longest = int(data.lengths.max())
     size = min(len(data), max(1, STEPS_AT_ONCE // (longest * count)))
+    if size == len(data):  # as it is, so that data of one padded shape share a compiled program
+        yield arrays_for(model, data)._replace(context=None)
+        return
     for batch in data.batches(size):
         yield even(model, batch, data, size)._replace(context=None)
 
@@ -137,15 +140,9 @@ def blend(kept: Any, new: Any, rate: Any, scale: Any) -> Any:
 
 
 def occupancies(models: Any, statistics: Any) -> np.ndarray | None:
-    """The expected number of steps in each hidden state, (model, state); None where models cannot tell."""
-    if not (has(models, "occupancy") and has(models, "reseed")):
-        return None
-    return np.asarray(_occupancies(models, statistics))
-
-
-@eqx.filter_jit
-def _occupancies(models, statistics):
-    return eqx.filter_vmap(lambda model, found: model.occupancy(found))(models, statistics)
+    """The expected number of steps in each hidden state, (model, state); None where nothing could be repaired."""
+    found = getattr(statistics, "occupancy", None)
+    return None if found is None or not has(models, "reseed") else np.asarray(found)
 
 
 # -- maximisation --------------------------------------------------------------------------------------------
