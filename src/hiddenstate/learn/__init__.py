@@ -6,20 +6,24 @@ from hiddenstate.learn.fit import fit
 from hiddenstate.learn.lbfgs import LBFGS
 from hiddenstate.learn.method import Fit, Method
 from hiddenstate.learn.scores import Score, score
+from hiddenstate.learn.select import Candidate, Selection, select
 from hiddenstate.learn.sgd import SGD
 
 __all__ = [
     "EM",
     "LBFGS",
     "SGD",
+    "Candidate",
     "Comparison",
     "Contender",
     "Fit",
     "Method",
     "Row",
     "Score",
+    "Selection",
     "compare",
     "default_models",
     "fit",
     "score",
+    "select",
 ]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from inspect import signature
 from types import MappingProxyType
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import polars as pl
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.catalogue import build
-from hiddenstate.core import DataError, SequenceModel, Sequences, parameter_count, recipe_named
+from hiddenstate.catalogue import build, recipe_names
+from hiddenstate.core import DataError, SequenceModel, Sequences, has, parameter_count, recipe_named
+from hiddenstate.learn.em import EM
 from hiddenstate.learn.fit import fit
 from hiddenstate.learn.lbfgs import LBFGS
 from hiddenstate.learn.method import Fit, Method
@@ -47,6 +49,7 @@ class Contender:
     """Whether the recipe takes `hidden`."""
 
 
+_EM = EM(iterations=200, restarts=3)
 _BASELINE = Contender(method=LBFGS(), baseline=True, sized=False)
 
 CONTENDERS: dict[str, Contender] = {
@@ -61,13 +64,17 @@ CONTENDERS: dict[str, Contender] = {
     "mingru": Contender(),
     "minlstm": Contender(),
     "linear": Contender(),
+    "hmm": Contender(method=_EM, sized=False, options={"states": 5}),
 }
 """Who takes part: a model joins the comparison by one entry here. Others run if they are named."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model in the table. `difference` is to the best, paired step by step."""
+    """One model in the table. `difference` is to the best, paired step by step.
+
+    `above_optimal` is how many nats per step it needs more than the best possible prediction, where that is known.
+    """
 
     model: str
     nats_per_step: float
@@ -79,6 +86,7 @@ class Row:
     converged: bool
     reason: str
     baseline: bool
+    above_optimal: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,13 @@ class Comparison:
     test: Sequences
     step_nats: dict[str, np.ndarray]
     split: str
+    optimal_nats: np.ndarray | None = None
+    """-log p of every held-out step under the best possible prediction, where that is known."""
+
+    @property
+    def optimal_nats_per_step(self) -> float | None:
+        """What the best possible prediction needs, in nats per step, where that is known."""
+        return None if self.optimal_nats is None else score_of(self.optimal_nats, self.test).nats_per_step
 
     def frame(self) -> pl.DataFrame:
         """The table as a polars frame."""
@@ -108,7 +123,8 @@ class _Parts:
 
 def default_models(data: Sequences) -> tuple[str, ...]:
     """The models that a comparison on these data runs if none are named."""
-    return tuple(n for n, c in CONTENDERS.items() if c.default and data.schema.kind in c.kinds)
+    known = recipe_names()
+    return tuple(n for n, c in CONTENDERS.items() if c.default and n in known and data.schema.kind in c.kinds)
 
 
 def compare(
@@ -118,6 +134,7 @@ def compare(
     key: PRNGKeyArray,
     hidden: int = 32,
     epochs: int | None = None,
+    optimal: Any = None,
     progress: bool = True,
     announce: Callable[[str], None] | None = None,
 ) -> Comparison:
@@ -126,6 +143,10 @@ def compare(
     70% of the data are learned from, 15% decide when to stop, 15% are held out and scored in nats per step: whole
     sequences where there are ten or more, otherwise the last part of each, scored given its past. `announce` is called
     with the name of each model before it is fitted.
+
+    Where the data were drawn from a known model, `optimal` is what knows it, such as the `hs.tasks.hmm` that they came
+    from: its ``optimal(data).step_log_probs`` are the best predictions there are, and the table says how far each model
+    is above them.
     """
     data = Sequences.of(data)
     given = [models] if isinstance(models, str) else models
@@ -143,14 +164,16 @@ def compare(
         began = time.perf_counter()
         found[name] = _fit(name, parts, model_key, hidden, epochs, progress), time.perf_counter() - began
     nats = {name: step_nats(result.model, parts.test) for name, (result, _) in found.items()}
+    best = None if optimal is None else _optimal_nats(optimal, parts.test)
     return Comparison(
-        _rank(found, nats, parts.test),
+        _rank(found, nats, parts.test, best),
         {name: result.model for name, (result, _) in found.items()},
         {name: result.history for name, (result, _) in found.items()},
         parts.train,
         parts.test,
         nats,
         parts.said,
+        best,
     )
 
 
@@ -170,11 +193,46 @@ def _split(data: Sequences, key: PRNGKeyArray) -> _Parts:
 def _fit(name: str, parts: _Parts, key: PRNGKeyArray, hidden: int, epochs: int | None, progress: bool) -> Fit:
     contender = CONTENDERS.get(name, Contender())
     build_key, fit_key = jr.split(key)
-    sizes = {"hidden": hidden} if contender.sized else {}
+    sizes = {"hidden": hidden} if contender.sized and takes(name, "hidden") else {}
     model = build(name, parts.train, key=build_key, **sizes, **contender.options)
-    train = parts.train if parts.train.length <= 2 * PIECE else parts.train.pieces(PIECE)
-    method = contender.method or _budget(train, epochs)
+    method, train = default_method(name, parts.train, epochs, model)
     return fit(model, train, method, key=fit_key, validation=parts.validation, progress=progress)
+
+
+def takes(name: str, option: str) -> bool:
+    """Whether the recipe of that name has such an option."""
+    return option in signature(recipe_named(name)).parameters
+
+
+def default_method(
+    name: str | None, train: Sequences, epochs: int | None = None, model: Any = None
+) -> tuple[Method, Sequences]:
+    """How a model learns unless it is said otherwise, and the data in the form that this takes.
+
+    Gradients of long sequences are taken piece by piece; EM takes them whole.
+    """
+    contender = CONTENDERS.get(name or "", Contender())
+    method = contender.method or (_EM if model is not None and has(model, "expected_statistics") else None)
+    if isinstance(method, EM):
+        several = model is not None and has(model, "restart")
+        return method if several else replace(method, restarts=1), train
+    train = train if train.length <= 2 * PIECE else train.pieces(PIECE)
+    return method or _budget(train, epochs), train
+
+
+def stopping_split(data: Sequences, key: PRNGKeyArray) -> tuple[Sequences, Sequences]:
+    """What is learned from, and what decides when to stop."""
+    share = SPLIT[0] / sum(SPLIT)
+    return data.split(share, key=key) if len(data) >= WHOLE else data.split_time(share, context=True)  # pyright: ignore[reportReturnType]
+
+
+def _optimal_nats(optimal: Any, test: Sequences) -> np.ndarray:
+    """-log p of every held-out step under what knows the model, zero where a step does not count."""
+    nats = -np.asarray(optimal.optimal(test).step_log_probs, np.float64)
+    if nats.shape != test.shape[:2]:
+        raise DataError(f"optimal gives step_log_probs of shape {nats.shape}; they must be {test.shape[:2]}.")
+    starts = np.zeros(len(test), int) if test.context is None else test.context
+    return np.where(test.valid & (np.arange(test.length) >= starts[:, None]), nats, 0.0)
 
 
 def _budget(train: Sequences, epochs: int | None) -> SGD:
@@ -185,7 +243,9 @@ def _budget(train: Sequences, epochs: int | None) -> SGD:
     return SGD(steps=steps, batch_size=size, learning_rate=5e-3, evaluate_steps=max(10, per_epoch // 2), patience=20)
 
 
-def _rank(found: dict[str, tuple[Fit, float]], nats: dict[str, np.ndarray], test: Sequences) -> tuple[Row, ...]:
+def _rank(
+    found: dict[str, tuple[Fit, float]], nats: dict[str, np.ndarray], test: Sequences, best: np.ndarray | None
+) -> tuple[Row, ...]:
     scores = {name: score_of(nats[name], test) for name in found}
     order = sorted(found, key=lambda name: (not np.isfinite(scores[name].nats_per_step), scores[name].nats_per_step))
     rows = []
@@ -204,6 +264,7 @@ def _rank(found: dict[str, tuple[Fit, float]], nats: dict[str, np.ndarray], test
                 converged=result.converged,
                 reason=result.reason,
                 baseline=CONTENDERS.get(name, Contender()).baseline,
+                above_optimal=None if best is None else score_of(nats[name] - best, test).nats_per_step,
             )
         )
     return tuple(rows)
