@@ -1,0 +1,7 @@
+"""Sequential Monte Carlo: any latent model, run by weighted particles."""
+
+from hiddenstate.latent.particle.filter import ParticleFilter
+from hiddenstate.latent.particle.state import Filtered, Information, ParticleState, Smoothed
+from hiddenstate.latent.particle.state_space import Simulated, StateSpace
+
+__all__ = ["Filtered", "Information", "ParticleFilter", "ParticleState", "Simulated", "Smoothed", "StateSpace"]

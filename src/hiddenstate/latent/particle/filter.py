@@ -1,0 +1,164 @@
+"""The particle filter as a sequence model."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from numpyro.distributions import Distribution
+
+from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
+from hiddenstate.core import HiddenStateError, SequenceModel, Steps, checked_key, dtype_of, register
+from hiddenstate.latent.particle.conditionals import check_conditionals, draw_first, only_derivative
+from hiddenstate.latent.particle.scheme import Bootstrap, Resampled, Scheme, recentred, uniform_log_weights
+from hiddenstate.latent.particle.state import Information, Observation, ParticleState, Weighed
+from hiddenstate.ops.resampling import SCHEMES, effective_sample_size
+from hiddenstate.strategies import Strategy, over_time
+
+register("bootstrap")(Bootstrap)
+
+
+@register("particle-filter")
+class ParticleFilter(SequenceModel):
+    """A latent model, run by weighted particles."""
+
+    model: Any
+    scheme: Scheme
+    seed: Shaped[Array, " words"]
+    particles: int = eqx.field(static=True)
+    resampling: str = eqx.field(static=True)
+    threshold: float = eqx.field(static=True)
+    trajectories: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        model: Any,
+        particles: int,
+        proposal: Any = "bootstrap",
+        resampling: str = "systematic",
+        threshold: float = 0.5,
+        *,
+        key: PRNGKeyArray,
+        trajectories: int = 100,
+    ):
+        check_conditionals(model)
+        for name, value in (("particles", particles), ("trajectories", trajectories)):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise HiddenStateError(f"{name} is {value!r}; it must be a whole number of at least 1.")
+        if resampling not in SCHEMES:
+            raise HiddenStateError(f"resampling is {resampling!r}; it must be one of {', '.join(SCHEMES)}.")
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+            raise HiddenStateError(
+                f"threshold is {threshold!r}; it must be a number from 0 (never resample) to 1 (at every step)."
+            )
+        self.model = model
+        self.scheme = _scheme(proposal)
+        self.scheme.check(model)
+        self.seed = _words(key)
+        self.particles = int(particles)
+        self.resampling = resampling
+        self.threshold = float(threshold)
+        self.trajectories = int(trajectories)
+        self.inputs = getattr(model, "inputs", 0)
+        self.schema = getattr(model, "schema", None)
+
+    def reseed(self, key: PRNGKeyArray) -> "ParticleFilter":
+        """The same filter with other random numbers."""
+        return eqx.tree_at(lambda self: self.seed, self, _words(key))
+
+    def initial(self) -> ParticleState:
+        """Particles drawn from the first hidden state's distribution, all of the same weight."""
+        key, first_key = jr.split(_key(self.seed))
+        particles, scores = draw_first(self.model, first_key, self.particles)
+        dtype = dtype_of(self)
+        nothing = Information(
+            jnp.asarray(self.particles, dtype),
+            jnp.asarray(False),
+            jnp.arange(self.particles, dtype=jnp.int32),
+            jnp.zeros((), dtype),
+        )
+        weights = recentred(uniform_log_weights(self, self.particles), scores)
+        return ParticleState(particles, weights, jr.key_data(key), nothing)
+
+    def prepare(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Observation:
+        """The observation itself: what it says depends on the particles."""
+        return Observation(x, u, None)
+
+    def prepare_partial(
+        self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None, observed: Shaped[Array, "..."]
+    ) -> Observation:
+        """The observation and which entries of it were seen. A missing step leaves the weights as they are."""
+        return Observation(x, u, observed)
+
+    def step(self, state: ParticleState, element: Observation) -> ParticleState:
+        """Weigh, normalise, resample if the effective sample size is too small, move."""
+        key, _, resample_key, move_key = jr.split(_key(state.key), 4)
+        weighed = self._weigh(state, element)
+        weights, seen = weighed.log_weights, _anything(element)
+        information = Information(
+            effective_sample_size(weights), weighed.resampled, weighed.ancestors, weighed.log_evidence
+        )
+        particles = weighed.particles
+        if not self.scheme.looks_ahead:
+            ancestors, chosen, weights = self._resample(weights, seen, resample_key)
+            information = information._replace(resampled=chosen, ancestors=ancestors)
+            particles = particles[ancestors]
+        particles, scores = self.scheme.move(self.model, particles, element, move_key)
+        return ParticleState(particles, recentred(weights, scores), jr.key_data(key), information)
+
+    def evidence(self, state: ParticleState, element: Observation) -> Float[Array, ""]:
+        """log p(x_t | x_<t) as the particles estimate it."""
+        return self._weigh(state, element).log_evidence
+
+    def readout(self, state: ParticleState, u: Num[Array, " inputs"] | None = None) -> Distribution:
+        """The mixture over particles of the distributions of the next observation."""
+        return self.scheme.readout(self.model, state, u, jr.split(_key(state.key), 4)[1])
+
+    def score_sequence(
+        self, state: ParticleState, steps: Steps, strategy: Strategy
+    ) -> tuple[Float[Array, " time"], ParticleState]:
+        """The log-probabilities of all steps, each taken from the state behind it, and the last state."""
+        behind, final = over_time(self, strategy, state, steps, lambda state, *_: state.information.log_evidence)
+        return jnp.append(behind[1:], final.information.log_evidence), final
+
+    def _weigh(self, state: ParticleState, element: Observation) -> Weighed:
+        _, weigh_key, resample_key, _ = jr.split(_key(state.key), 4)
+
+        def resample(log_weights, anything):
+            return self._resample(log_weights, anything, resample_key)
+
+        return self.scheme.weigh(self.model, state, element, weigh_key, resample)
+
+    def _resample(self, log_weights: Array, anything: Array, key: Any) -> Resampled:
+        index = jnp.arange(self.particles, dtype=jnp.int32)
+        if self.threshold == 0:
+            return Resampled(index, jnp.asarray(False), log_weights)
+        fixed = jax.lax.stop_gradient(log_weights)
+        enough = effective_sample_size(fixed) >= self.threshold * self.particles
+        chosen = anything if self.threshold == 1 else anything & ~enough
+        ancestors = jax.lax.cond(chosen, lambda: SCHEMES[self.resampling](fixed, key), lambda: index)
+        kept = log_weights[ancestors]
+        equal = recentred(uniform_log_weights(self, self.particles), only_derivative(jnp.where(chosen, kept, 0.0)))
+        return Resampled(ancestors, chosen, jnp.where(chosen, equal, log_weights))
+
+
+def _scheme(proposal: Any) -> Scheme:
+    if proposal == "bootstrap":
+        return Bootstrap()
+    raise HiddenStateError(f"proposal is {proposal!r}; it must be 'bootstrap'.")
+
+
+def _anything(element: Observation) -> Array:
+    """Whether any entry was seen."""
+    return jnp.asarray(True) if element.observed is None else jnp.any(element.observed)
+
+
+def _words(key: PRNGKeyArray) -> Array:
+    """The numbers of a key of one fixed generator, from any key: arrays that every file and state can hold."""
+    return jr.bits(checked_key(key), (2,), jnp.uint32)
+
+
+def _key(words: Array) -> PRNGKeyArray:
+    return jr.wrap_key_data(words, impl="threefry2x32")

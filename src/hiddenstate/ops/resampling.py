@@ -1,0 +1,110 @@
+r"""Resampling: which particle each of M new ones descends from, given the M normalised log-weights.
+
+A particle of weight w has M w descendants on average under every scheme; they differ in how far its number strays from
+that (Douc, Cappé and Moulines 2005). A particle of weight zero has none. All work in float32 with many particles: M w is
+added up as a whole number and a fraction, and single draws are made among whole numbers, so that the rounding of a sum
+near one does not blur weights near 1/M.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+
+from hiddenstate._types import Array, Float, PRNGKeyArray, Shaped
+
+
+def multinomial(log_weights: Float[Array, " particle"], key: PRNGKeyArray) -> Shaped[Array, " particle"]:
+    """Each descends from a particle drawn by the weights, independently of the others."""
+    weights = jnp.exp(log_weights)
+    return _draws(weights / weights.max(), key)
+
+
+def stratified(log_weights: Float[Array, " particle"], key: PRNGKeyArray) -> Shaped[Array, " particle"]:
+    """One uniform position in each of M equal strata of the cumulated weights (Kitagawa 1996)."""
+    return _by_strata(log_weights, _uniform(key, log_weights.shape, log_weights.dtype))
+
+
+def systematic(log_weights: Float[Array, " particle"], key: PRNGKeyArray) -> Shaped[Array, " particle"]:
+    """The same position in all strata, from one uniform number: M w rounded down or up (Carpenter et al. 1999)."""
+    return _by_strata(log_weights, jnp.broadcast_to(_uniform(key, (), log_weights.dtype), log_weights.shape))
+
+
+def residual(log_weights: Float[Array, " particle"], key: PRNGKeyArray) -> Shaped[Array, " particle"]:
+    """The whole part of M w for certain, the rest drawn by what is left of each (Liu and Chen 1998)."""
+    count = log_weights.shape[0]
+    shares = _shares(log_weights)
+    certain = jnp.floor(shares * (1 + 32 * jnp.finfo(shares.dtype).eps))
+    left = jnp.maximum(shares - certain, 0)
+    cumulated = jnp.cumsum(certain.astype(jnp.int32))
+    copies = _from_cumulated_counts(jnp.minimum(cumulated, count))
+    drawn = _draws(left / jnp.maximum(left.max(), jnp.finfo(left.dtype).tiny), key)
+    return jnp.where(jnp.arange(count) < cumulated[-1], copies, drawn)
+
+
+SCHEMES: dict[str, Callable[[Array, PRNGKeyArray], Array]] = {
+    "systematic": systematic,
+    "stratified": stratified,
+    "multinomial": multinomial,
+    "residual": residual,
+}
+"""The schemes by name."""
+
+
+def effective_sample_size(log_weights: Float[Array, " particle"]) -> Float[Array, ""]:
+    """1 / sum w^2 of normalised weights: M where all are equal, 1 where one has everything (Kong et al. 1994)."""
+    return jnp.exp(-jax.nn.logsumexp(2 * log_weights))
+
+
+def _uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: jnp.dtype) -> Array:
+    """Uniform in [0, 1), from the same random bits in every precision of a process; rounding never reaches 1."""
+    drawn = jr.uniform(key, shape).astype(dtype)
+    return jnp.minimum(drawn, 1 - jnp.finfo(dtype).epsneg)
+
+
+def _shares(log_weights: Array) -> Array:
+    """M w, from weights that sum to one in the sum that is taken here."""
+    weights = jnp.exp(log_weights)
+    return weights * (log_weights.shape[0] / weights.sum())
+
+
+def _by_strata(log_weights: Array, positions: Array) -> Array:
+    """Ancestors where stratum i holds one position, i + positions[i], on the axis of the cumulated M w."""
+    count = log_weights.shape[0]
+    shares = _shares(log_weights)
+    whole, fraction = jax.lax.associative_scan(_carry, (jnp.floor(shares).astype(jnp.int32), shares % 1))
+    excess = (whole[-1] - count) + fraction[-1]
+    fraction = fraction - excess * ((whole + fraction) / count)
+    whole, fraction = whole + jnp.floor(fraction).astype(jnp.int32), fraction % 1
+    inside = jnp.clip(whole, 0, count - 1)
+    below = jnp.clip(whole, 0, count) + ((whole < count) & (positions[inside] < fraction))
+    index = jnp.arange(count)
+    last = jnp.max(jnp.where(shares > 0, index, -1))
+    below = jnp.where(index >= last, count, jnp.where(shares > 0, below, 0))
+    return _from_cumulated_counts(jax.lax.cummax(below))
+
+
+def _carry(earlier: tuple[Array, Array], later: tuple[Array, Array]) -> tuple[Array, Array]:
+    fraction = earlier[1] + later[1]
+    over = jnp.floor(fraction)
+    return earlier[0] + later[0] + over.astype(jnp.int32), fraction - over
+
+
+def _from_cumulated_counts(below: Array) -> Array:
+    """Ancestors in order, where the first i + 1 particles together have below[i] descendants, at most M."""
+    count = below.shape[0]
+    ends = jnp.zeros(count + 1, jnp.int32).at[below].add(1)
+    return jnp.minimum(jnp.cumsum(ends[:count]), count - 1)
+
+
+def _draws(weights: Array, key: PRNGKeyArray) -> Array:
+    """M independent draws by weights of which the largest is one (or all are zero), among whole numbers.
+
+    The numbers add up to less than 2^32, exactly; a weight below 2^-31 of the sum counts as nothing.
+    """
+    count = weights.shape[0]
+    tickets = jnp.round(weights * (2.0**31 / weights.sum())).astype(jnp.uint32)
+    cumulated = jnp.cumsum(tickets, dtype=jnp.uint32)
+    drawn = jr.randint(key, (count,), 0, jnp.maximum(cumulated[-1], 1), jnp.uint32)
+    return jnp.minimum(jnp.searchsorted(cumulated, drawn, side="right"), count - 1).astype(jnp.int32)
