@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hiddenstate.core import Frozen as Frozen
     from hiddenstate.core import HiddenStateError as HiddenStateError
     from hiddenstate.core import MissingDataError as MissingDataError
+    from hiddenstate.core import Prior as Prior
     from hiddenstate.core import Recurrence as Recurrence
     from hiddenstate.core import RegistryError as RegistryError
     from hiddenstate.core import Schema as Schema
@@ -34,14 +35,26 @@ if TYPE_CHECKING:
     from hiddenstate.data import tasks as tasks
     from hiddenstate.files import load as load
     from hiddenstate.files import save as save
+    from hiddenstate.inference import Decoded as Decoded
     from hiddenstate.inference import Forecast as Forecast
     from hiddenstate.inference import Stream as Stream
+    from hiddenstate.inference import filter as filter
+    from hiddenstate.inference import fixed_lag as fixed_lag
     from hiddenstate.inference import forecast as forecast
     from hiddenstate.inference import log_prob as log_prob
+    from hiddenstate.inference import most_likely_states as most_likely_states
     from hiddenstate.inference import predictive as predictive
     from hiddenstate.inference import sample as sample
+    from hiddenstate.inference import sample_states as sample_states
+    from hiddenstate.inference import smooth as smooth
     from hiddenstate.inference import states as states
     from hiddenstate.inference import step_log_probs as step_log_probs
+    from hiddenstate.latent import HMM as HMM
+    from hiddenstate.latent import HSMM as HSMM
+    from hiddenstate.latent import CategoricalDurations as CategoricalDurations
+    from hiddenstate.latent import InputDriven as InputDriven
+    from hiddenstate.latent import NegativeBinomialDurations as NegativeBinomialDurations
+    from hiddenstate.latent import emissions as emissions
     from hiddenstate.learn import LBFGS as LBFGS
     from hiddenstate.learn import SGD as SGD
     from hiddenstate.learn import Comparison as Comparison
@@ -71,6 +84,7 @@ _HOMES = {
         "Frozen",
         "HiddenStateError",
         "MissingDataError",
+        "Prior",
         "Recurrence",
         "RegistryError",
         "Schema",
@@ -85,14 +99,28 @@ _HOMES = {
     "hiddenstate.data": ("datasets", "read", "tasks"),
     "hiddenstate.files": ("load", "save"),
     "hiddenstate.inference": (
+        "Decoded",
         "Forecast",
         "Stream",
+        "filter",
+        "fixed_lag",
         "forecast",
         "log_prob",
+        "most_likely_states",
         "predictive",
         "sample",
+        "sample_states",
+        "smooth",
         "states",
         "step_log_probs",
+    ),
+    "hiddenstate.latent": (
+        "HMM",
+        "HSMM",
+        "CategoricalDurations",
+        "InputDriven",
+        "NegativeBinomialDurations",
+        "emissions",
     ),
     "hiddenstate.learn": ("LBFGS", "SGD", "Comparison", "Fit", "Score", "compare", "default_models", "fit", "score"),
     "hiddenstate.networks": ("RNN", "Embedding"),

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from hiddenstate import cells, heads, networks
+from hiddenstate import cells, heads, latent, networks
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import (
     HiddenStateError,
@@ -16,7 +16,7 @@ from hiddenstate.core import (
 
 __all__ = ["build", "families", "recipe_names"]
 
-families = (cells, heads, networks)
+families = (cells, heads, latent, networks)
 
 
 def build(name: str, data: Any, *, key: PRNGKeyArray, **options: Any) -> SequenceModel:

@@ -1,1 +1,13 @@
 """Models whose state is a belief over something hidden, updated by Bayes' rule."""
+
+from hiddenstate.latent import emissions
+from hiddenstate.latent.hmm import HMM, HSMM, CategoricalDurations, InputDriven, NegativeBinomialDurations
+
+__all__ = [
+    "HMM",
+    "HSMM",
+    "CategoricalDurations",
+    "InputDriven",
+    "NegativeBinomialDurations",
+    "emissions",
+]

@@ -1,0 +1,21 @@
+"""Hidden Markov models, with explicit durations or without."""
+
+from hiddenstate.latent.hmm.build import hmm, hsmm
+from hiddenstate.latent.hmm.durations import CategoricalDurations, NegativeBinomialDurations
+from hiddenstate.latent.hmm.model import HMM, Lagged, Smoothed, Statistics
+from hiddenstate.latent.hmm.semi_markov import HSMM
+from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
+
+__all__ = [
+    "HMM",
+    "HSMM",
+    "CategoricalDurations",
+    "InputDriven",
+    "Lagged",
+    "NegativeBinomialDurations",
+    "Smoothed",
+    "Statistics",
+    "TransitionMatrix",
+    "hmm",
+    "hsmm",
+]

@@ -1,0 +1,434 @@
+"""The hidden Markov model: a belief over hidden states, updated by Bayes' rule."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from numpyro.distributions import Distribution
+
+from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, Shaped, State
+from hiddenstate.core import HiddenStateError, Prior, Schema, SequenceModel, Sequences, Steps, register
+from hiddenstate.distributions import mixture
+from hiddenstate.inference.posterior import Decoded
+from hiddenstate.latent.emissions import Emission
+from hiddenstate.latent.hmm import parallel, recursions
+from hiddenstate.latent.hmm.initials import InitialProbs, Stationary
+from hiddenstate.latent.hmm.operators import Dense
+from hiddenstate.latent.hmm.parallel import Stretch
+from hiddenstate.latent.hmm.recursions import Chain, Forward
+from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
+from hiddenstate.ops.simplex import safe_log
+from hiddenstate.ops.sums import sum_over_time
+from hiddenstate.strategies import Associative, Strategy
+
+PARTS = ("initial", "transition", "emission")
+
+
+class Lagged(NamedTuple):
+    """The state where emissions depend on past observations: the belief, and the last observations, oldest first."""
+
+    belief: Float[Array, " state"]
+    past: Num[Array, "lag *event"]
+
+
+class Smoothed(NamedTuple):
+    """What all observations say: p(z_t | x_1 .. x_T), and p(z_t, z_{t+1} | x_1 .. x_T) for all steps but the last."""
+
+    marginals: Float[Array, "time state"]
+    pairwise: Float[Array, "earlier state state"]
+
+
+class Statistics(NamedTuple):
+    """What the maximisation step needs: sums over all steps, under the posterior."""
+
+    initial: Float[Array, " state"]
+    transition: Any
+    emission: Any
+    occupancy: Float[Array, " state"]
+    """The expected number of steps in each state."""
+
+
+@register("hmm")
+class HMM(SequenceModel):
+    r"""A hidden Markov model: a chain of hidden states, each of which emits observations in its own way.
+
+    .. math::
+
+        z_1 \sim \pi, \qquad z_{t+1} \sim P_{z_t, \cdot}, \qquad x_t \sim p(\,\cdot \mid z_t)
+
+    Its state is the belief :math:`h_t = p(z_t \mid x_{<t})`, the normalised forward message of the lecture notes
+    on HMMs as RNNs; the update is :math:`h_{t+1} = P^\top (h_t \odot \ell_t) / (h_t \cdot \ell_t)` with the likelihoods
+    :math:`\ell_t`, the read-out the mixture of emissions that the belief weighs.
+
+    `initial` are probabilities, ``"stationary"`` (the long-run shares of the transitions), or probabilities inside
+    `Frozen`, which are not learned. `transition` is a matrix (state, next state) in which exact zeros stay zeros, the
+    same inside `Frozen`, or an `InputDriven`. `emission` is one of `hs.emissions`.
+
+    >>> hs.HMM(  # doctest: +SKIP
+    ...     initial=[0.5, 0.5],
+    ...     transition=[[0.7, 0.3], [0.3, 0.7]],
+    ...     emission=hs.emissions.Categorical(probs=[[0.9, 0.1], [0.2, 0.8]]),
+    ... )
+    """
+
+    start: InitialProbs | Stationary
+    transition: TransitionMatrix | InputDriven
+    emission: Emission
+
+    def __init__(self, initial: Any, transition: Any, emission: Emission, *, schema: Schema | None = None):
+        if not isinstance(emission, Emission):
+            raise HiddenStateError(f"emission is {emission!r}; it must be one of hs.emissions.")
+        if not isinstance(transition, TransitionMatrix | InputDriven):
+            transition = TransitionMatrix(transition)
+        if transition.states != emission.states:
+            raise HiddenStateError(f"transition has {transition.states} states, but emission has {emission.states}.")
+        if isinstance(initial, str) and initial != "stationary":
+            raise HiddenStateError(f"initial is {initial!r}; it must be probabilities or 'stationary'.")
+        if isinstance(initial, str) and isinstance(transition, InputDriven):
+            raise HiddenStateError(
+                "initial is 'stationary', but transitions that inputs drive have no stationary distribution."
+            )
+        counts = {n for n in (transition.inputs, emission.inputs) if n}
+        if len(counts) > 1:
+            raise HiddenStateError(
+                f"transition takes {transition.inputs} inputs and emission {emission.inputs}; both read the same ones."
+            )
+        self.start = Stationary() if isinstance(initial, str) else InitialProbs(initial, transition.states)
+        self.transition = transition
+        self.emission = emission
+        self.inputs = max(counts, default=0)
+        self.schema = schema
+
+    # -- the contract --------------------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> int:
+        """How many hidden states there are."""
+        return self.emission.states
+
+    @property
+    def initial_probs(self) -> Float[Array, " state"]:
+        """The probability of each state at the first step."""
+        return self.start.probs(self.transition.probs)
+
+    def initial(self) -> State:
+        """The belief before anything was seen."""
+        belief = self._first_belief()
+        return Lagged(belief, self.emission.start_values) if self.emission.history else belief  # pyright: ignore[reportAttributeAccessIssue]
+
+    def prepare(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Element:
+        """The log-likelihoods of the observation under each state; with emissions that look back, what they need."""
+        if self.emission.history:
+            return x, u, self._own_matrix(u)
+        return Stretch(self.emission.log_likelihoods(x, u), self._own_matrix(u))
+
+    @property
+    def prepare_partial(self) -> Callable[..., Element]:
+        """`prepare` with missing entries summed out, where the emissions can."""
+        seen = self.emission.partial_log_likelihoods  # pyright: ignore[reportAttributeAccessIssue]
+        return lambda x, u, observed: Stretch(seen(x, u, observed), self._own_matrix(u))
+
+    def step(self, state: State, element: Element) -> State:
+        """The belief given the observation, moved on."""
+        belief, stretch, after = self._opened(state, element)
+        operator = self._operator(stretch.matrix)
+        moved = operator.move(recursions.condition(belief, operator.expand(stretch.log_likelihoods))[0])
+        return moved if after is None else Lagged(moved, after)
+
+    def evidence(self, state: State, element: Element) -> Float[Array, ""]:
+        """The log-probability of the observation."""
+        belief, stretch, _ = self._opened(state, element)
+        return recursions.condition(belief, self._operator(None).expand(stretch.log_likelihoods))[1]
+
+    @property
+    def combine(self) -> Callable[[Element, Element], Element]:
+        """Two stretches of steps as one. Emissions that look back need the state first, so they have none."""
+        if self.emission.history:
+            raise AttributeError("emissions that depend on past observations cannot be combined")
+        return lambda earlier, later: parallel.join(self._widened(earlier), self._widened(later))
+
+    @property
+    def widen(self) -> Callable[[Element], Element]:
+        """An element with its transition matrix."""
+        if self.emission.history:
+            raise AttributeError("emissions that depend on past observations cannot be combined")
+        return self._widened
+
+    def readout(self, state: State, u: Num[Array, " inputs"] | None = None) -> Distribution:
+        """The emissions, mixed as the belief says."""
+        belief, past = (state.belief, state.past) if self.emission.history else (state, None)
+        return mixture(self._operator(None).collapse(belief), self.emission.distribution(u, past))
+
+    def score_sequence(self, state: State, steps: Steps, strategy: Strategy) -> tuple[Float[Array, " time"], State]:
+        """The log-probability of every step, with a derivative that costs one backward recursion."""
+        belief, past = (state.belief, state.past) if self.emission.history else (state, None)
+        seen, chain = self._log_likelihoods(steps, past), self._chain(steps)
+        if isinstance(strategy, Associative):
+            found = parallel.forward(chain, belief, seen, steps.valid)
+            evidence, final = found.evidence, found.final
+        else:
+            scored: Any = recursions.score(chain.varying, chain.operator, belief, seen, steps.valid)
+            evidence, final = scored
+        return evidence, final if past is None else Lagged(final, self._last(steps, past))
+
+    # -- what is hidden ------------------------------------------------------------------------------------------
+
+    def filter(self, steps: Steps, strategy: Strategy) -> Float[Array, "time state"]:
+        """p(z_t | x_1 .. x_t)."""
+        chain, _, found = self._forward(steps, strategy)
+        return recursions.hold(chain.mapped("collapse", found.filtered), steps.valid)
+
+    def smooth(self, steps: Steps, strategy: Strategy) -> Smoothed:
+        """p(z_t | x_1 .. x_T) and the pairs of neighbours."""
+        chain, _, found = self._forward(steps, strategy)
+        marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
+        ratios = recursions.ratios(found, marginals, steps.valid)
+        pairs = self._pairs(chain, found, ratios)
+        return Smoothed(recursions.hold(chain.mapped("collapse", marginals), steps.valid), pairs)
+
+    def fixed_lag(self, steps: Steps, strategy: Strategy, lag: int) -> Float[Array, "time state"]:
+        """p(z_t | x_1 .. x_{t+lag})."""
+        chain, seen, found = self._forward(steps, strategy)
+        marginals = recursions.fixed_lag(chain, found, seen, lag, steps.valid)
+        return recursions.hold(chain.mapped("collapse", marginals), steps.valid)
+
+    def most_likely_states(self, steps: Steps, strategy: Strategy) -> Decoded:
+        """The path of Viterbi, and its log-probability with the observations."""
+        chain, belief = self._chain(steps), self._first_belief()
+        seen = self._log_likelihoods(steps, self._first_past())
+        path = self._recursions(strategy).best_path(chain, belief, seen, steps.valid)
+        each = recursions.path_log_prob(chain, belief, seen, path, steps.valid)
+        return Decoded(self._operator(None).hidden(path), sum_over_time(each))
+
+    def sample_states(self, steps: Steps, strategy: Strategy, key: PRNGKeyArray) -> Shaped[Array, " time"]:
+        """One path from the posterior."""
+        chain, _, found = self._forward(steps, strategy)
+        noise = recursions.gumbel(key, steps.length, found.final)
+        path = self._recursions(strategy).sampled_path(chain, found, noise, steps.valid)
+        return self._operator(None).hidden(path)
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def expected_statistics(
+        self, steps: Steps, strategy: Strategy, how: str = "backward"
+    ) -> tuple[Statistics, Float[Array, ""]]:
+        """Expected counts and moments under the posterior, and the log-probability of the sequence.
+
+        By the backward recursion, or with ``how="gradient"`` as derivatives of the log-probability with respect to
+        the logarithms of initial, transition and emission probabilities: the two are the same numbers.
+        """
+        if how == "gradient":
+            first, counts, marginals, total = self._by_gradient(steps)
+        else:
+            first, counts, marginals, total = self._by_recursion(steps, strategy)
+        weights = marginals if steps.valid is None else jnp.where(steps.valid[:, None], marginals, 0.0)
+        pasts = None
+        if self.emission.history:
+            pasts = self._pasts(steps, self._first_past())
+        emitted = self.emission.statistics(weights, steps, pasts)
+        return Statistics(first, counts, emitted, weights.sum(0)), total
+
+    def maximise(
+        self, statistics: Statistics, *, prior: Prior | None = None, only: tuple[str, ...] | None = None
+    ) -> "HMM":
+        """The model with the most probable parameters given expected statistics; only some parts, where named."""
+        prior = Prior() if prior is None else prior
+        chosen = self._parts if only is None else only
+        for part in chosen:
+            if part not in self._parts:
+                raise HiddenStateError(f"only names {part!r}; the parts of the model are {', '.join(self._parts)}.")
+        model = self
+        if "transition" in chosen:
+            model = model._with_transition(statistics, prior)
+        if "initial" in chosen:
+            start = self.start.maximise(statistics.initial, prior.pseudocount)
+            model = eqx.tree_at(lambda m: m.start, model, start)
+        if "emission" in chosen:
+            emission = self.emission.maximise(statistics.emission, prior)
+            model = eqx.tree_at(lambda m: m.emission, model, emission)
+        return model
+
+    def restart(self, data: Sequences, *, key: PRNGKeyArray, how: str) -> "HMM":
+        """The model with new starting parameters, transitions and initial probabilities random but not extreme."""
+        emission_key, transition_key, initial_key = jax.random.split(key, 3)
+        emission = self.emission.restart(data, key=emission_key, how=how)
+        model = eqx.tree_at(lambda m: m.emission, self, emission)
+        rows = self.transition.rows
+        stay = jnp.eye(rows.allowed.shape[0], dtype=self.transition.probs.dtype)
+        drawn = jax.random.dirichlet(transition_key, jnp.ones_like(stay[0]), (len(stay),)).astype(stay.dtype)
+        model = eqx.tree_at(lambda m: m.transition.rows, model, rows.with_counts(drawn + 3 * stay + 0.05))
+        if isinstance(self.start, InitialProbs):
+            counts = jax.random.dirichlet(initial_key, jnp.full_like(stay[0], 5.0)).astype(stay.dtype)
+            model = eqx.tree_at(lambda m: m.start, model, self.start.maximise(counts + 0.05, 0.0))
+        return model
+
+    def reseed(self, empty: np.ndarray, data: Sequences, *, key: PRNGKeyArray) -> "HMM":
+        """The model with new emissions for the states that nothing is in, and a way into them."""
+        emission = self.emission.reseed(empty, data, key=key)
+        model = eqx.tree_at(lambda m: m.emission, self, emission)
+        rows = self.transition.rows
+        share = jnp.where(jnp.asarray(empty), 0.1, 0.0).astype(rows.probs.dtype) + rows.probs
+        return eqx.tree_at(lambda m: m.transition.rows, model, rows.with_counts(share))
+
+    def permuted(self, order: Any) -> "HMM":
+        """The same model with its states numbered in another order: state i of the new is ``order[i]`` of the old."""
+        order = np.asarray(order)
+        if sorted(order.tolist()) != list(range(self.states)):
+            raise HiddenStateError(f"order is {order.tolist()}; it must hold each of 0 to {self.states - 1} once.")
+        parts = self.start.permuted(order), self.transition.permuted(order), self.emission.permuted(order)
+        return eqx.tree_at(lambda m: (m.start, m.transition, m.emission), self, parts)
+
+    def free_parameters(self) -> int:
+        """How many numbers can be chosen: a row of K probabilities counts K - 1."""
+        return self.start.free_parameters + self.transition.free_parameters + self.emission.free_parameters
+
+    # -- as a state space model ----------------------------------------------------------------------------------
+
+    def latent_initial(self) -> Distribution:
+        """The distribution of the first hidden state."""
+        return dist.CategoricalLogits(safe_log(self.initial_probs), validate_args=False)
+
+    def latent_next(self, z: Any, u: Num[Array, " inputs"] | None = None) -> Distribution:
+        """The distribution of the next hidden state."""
+        return dist.CategoricalLogits(safe_log(self.transition.matrix(u)[z]), validate_args=False)
+
+    def latent_emission(self, z: Any, u: Num[Array, " inputs"] | None = None) -> Distribution:
+        """The distribution of the observation given the hidden state."""
+        if self.emission.history:
+            raise HiddenStateError(
+                "emissions that depend on past observations are no distribution given the state alone."
+            )
+        return jax.tree.map(lambda a: a[z], self.emission.distribution(u))
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return PARTS
+
+    def _operator(self, matrix: Float[Array, "state state"] | None) -> Any:
+        """How beliefs move; by the given matrix, or by the model's own."""
+        return Dense(self.transition.probs if matrix is None else matrix)
+
+    def _first_belief(self) -> Float[Array, " state"]:
+        return self.initial_probs
+
+    def _first_past(self) -> Any:
+        return self.emission.start_values if self.emission.history else None  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _own_matrix(self, u: Any) -> Float[Array, "state state"] | None:
+        """The matrix of one step, where it is not the same at all."""
+        return self.transition.matrix(u) if self.transition.inputs else None
+
+    def _opened(self, state: State, element: Element) -> tuple[Array, Stretch, Any]:
+        """The belief, the element with its likelihoods, and the past after it where emissions look back."""
+        if not self.emission.history:
+            return state, element, None
+        x, u, matrix = element
+        seen = Stretch(self.emission.log_likelihoods(x, u, state.past), matrix)
+        return state.belief, seen, jnp.concatenate([state.past[1:], jnp.asarray(x, state.past.dtype)[None]])
+
+    def _widened(self, element: Stretch) -> Stretch:
+        if element.matrix is not None:
+            return element
+        return element._replace(matrix=self.transition.probs)
+
+    def _chain(self, steps: Steps) -> Chain:
+        if self.transition.inputs:
+            return Chain(self._operator(jax.vmap(self.transition.matrix)(steps.inputs)), True)
+        return Chain(self._operator(None))
+
+    def _recursions(self, strategy: Strategy) -> Any:
+        return parallel if isinstance(strategy, Associative) else recursions
+
+    def _forward(self, steps: Steps, strategy: Strategy) -> tuple[Chain, Float[Array, "time state"], Forward]:
+        chain, seen = self._chain(steps), self._log_likelihoods(steps, self._first_past())
+        return chain, seen, self._recursions(strategy).forward(chain, self._first_belief(), seen, steps.valid)
+
+    def _log_likelihoods(self, steps: Steps, past: Any) -> Float[Array, "time state"]:
+        """log p(x_t | z_t) of all steps at once."""
+        if past is not None:
+            return jax.vmap(self.emission.log_likelihoods)(steps.values, steps.inputs, self._pasts(steps, past))
+        if steps.observed is None:
+            return jax.vmap(self.emission.log_likelihoods)(steps.values, steps.inputs)
+        partial = self.emission.partial_log_likelihoods  # pyright: ignore[reportAttributeAccessIssue]
+        return jax.vmap(partial)(steps.values, steps.inputs, steps.observed)
+
+    def _pasts(self, steps: Steps, past: Any) -> Num[Array, "time lag *event"]:
+        """The observations before each step, oldest first."""
+        every = jnp.concatenate([past, jnp.asarray(steps.values, past.dtype)])
+        return jnp.stack([every[i : i + steps.length] for i in range(len(past))], axis=1)
+
+    def _last(self, steps: Steps, past: Any) -> Num[Array, "lag *event"]:
+        """The observations before the step after the last real one."""
+        every = jnp.concatenate([past, jnp.asarray(steps.values, past.dtype)])
+        count = steps.length if steps.valid is None else steps.valid.sum()
+        return jax.lax.dynamic_slice_in_dim(every, count, len(past))
+
+    def _pairs(self, chain: Chain, found: Forward, ratios: Array) -> Float[Array, "earlier state state"]:
+        if not chain.varying:
+            return chain.operator.pairs(found.filtered[:-1], ratios)
+        moves = jax.tree.map(lambda a: a[:-1], chain.operator)
+        each = jax.vmap(lambda operator, belief, ratio: operator.pairs(belief[None], ratio[None])[0])
+        return each(moves, found.filtered[:-1], ratios)
+
+    def _by_recursion(self, steps: Steps, strategy: Strategy) -> tuple[Array, Any, Array, Array]:
+        chain, _, found = self._forward(steps, strategy)
+        marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
+        ratios = recursions.ratios(found, marginals, steps.valid)
+        if chain.varying:
+            pairs = self._pairs(chain, found, ratios)
+            moves: Any = self._driven_statistics(pairs, steps)
+        else:
+            moves = self._move_statistics(chain.operator.counts(found.filtered[:-1], ratios))
+        hidden = chain.mapped("collapse", marginals)
+        return self._initial_statistics(marginals, steps), moves, hidden, sum_over_time(found.evidence)
+
+    def _by_gradient(self, steps: Steps) -> tuple[Array, Any, Array, Array]:
+        """Derivatives of the log-probability with respect to the logarithms of all that it is made of."""
+        chain, belief = self._chain(steps), self._first_belief()
+        seen = self._log_likelihoods(steps, self._first_past())
+
+        def log_prob(log_belief, log_operator, seen):
+            powers = jax.tree.map(jnp.exp, log_operator)
+            plain = recursions.forward(Chain(powers, chain.varying), jnp.exp(log_belief), seen, steps.valid)
+            return sum_over_time(plain.evidence)
+
+        # Exact zeros: their logarithms are put out of the way, and their probabilities are multiplied by zero.
+        logs = safe_log(belief), jax.tree.map(safe_log, chain.operator), seen
+        total, (first, moves, marginals) = jax.value_and_grad(log_prob, argnums=(0, 1, 2))(*logs)
+        moves = self._driven_statistics(moves.matrix[:-1], steps) if chain.varying else self._move_statistics(moves)
+        return first, moves, marginals, total
+
+    def _initial_statistics(self, marginals: Array, steps: Steps) -> Array:
+        return marginals[0] if steps.valid is None else jnp.where(steps.valid[0], marginals[0], 0.0)
+
+    def _move_statistics(self, counts: Any) -> Any:
+        return counts.matrix
+
+    def _driven_statistics(self, pairs: Float[Array, "move state state"], steps: Steps) -> Any:
+        assert isinstance(self.transition, InputDriven)
+        return self.transition.statistics(pairs, steps.inputs[:-1])
+
+    def _with_transition(self, statistics: Statistics, prior: Prior) -> "HMM":
+        """New transitions. A stationary start depends on them too: then a step towards them that gains is taken."""
+        found = self.transition.maximise(statistics.transition, prior)
+        if not isinstance(self.start, Stationary) or found.rows.fixed:
+            return eqx.tree_at(lambda m: m.transition, self, found)
+        old, new = self.transition.probs, found.probs
+
+        def gain(matrix):
+            moves = jnp.where(statistics.transition > 0, statistics.transition * safe_log(matrix), 0.0).sum()
+            first = jnp.where(statistics.initial > 0, statistics.initial * safe_log(self.start.probs(matrix)), 0.0)
+            prior_gain = jnp.where(self.transition.rows.allowed, prior.pseudocount * safe_log(matrix), 0.0)
+            return moves + first.sum() + prior_gain.sum()
+
+        shares = jnp.append(0.5 ** jnp.arange(20, dtype=old.dtype), jnp.zeros((), old.dtype))
+        paths = old + shares[:, None, None] * (new - old)
+        best = paths[jnp.argmax(jax.vmap(gain)(paths))]
+        rows = self.transition.rows.with_counts(best)
+        return eqx.tree_at(lambda m: m.transition.rows, self, rows)
