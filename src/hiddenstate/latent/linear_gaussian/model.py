@@ -1,0 +1,522 @@
+"""The linear Gaussian state space model."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import Distribution
+
+from hiddenstate._types import Array, Float, Num, Shaped
+from hiddenstate.core import (
+    DataError,
+    HiddenStateError,
+    Schema,
+    SequenceModel,
+    Steps,
+    dtype_of,
+    register,
+)
+from hiddenstate.distributions import MultivariateNormalDistribution, NormalDistribution
+from hiddenstate.latent.linear_gaussian.covariances import Covariance, Diagonal, Full, Given, covariance
+from hiddenstate.latent.linear_gaussian.parts import array, common_dtype, frozen, modules, plain
+from hiddenstate.latent.linear_gaussian.singular import normal_with_root
+from hiddenstate.latent.linear_gaussian.system import Belief, Observation, System, conditioned, propagated
+from hiddenstate.ops import gaussian
+from hiddenstate.ops.gaussian import Conditional, outer
+
+PARTS = (
+    "transition",
+    "transition_offset",
+    "transition_input",
+    "transition_noise",
+    "emission",
+    "emission_offset",
+    "emission_input",
+    "emission_noise",
+    "initial_mean",
+    "initial_covariance",
+)
+"""What `fixed` and EM's `only` can name."""
+
+_RANKS: dict[str, int] = dict(zip(PARTS, (2, 1, 2, 2, 2, 1, 2, 2, 1, 2), strict=True))
+
+
+@register("linear-gaussian-parameters")
+class Parameters(eqx.Module):
+    """The parts as they are kept: covariances as factors, what is held fixed as `Frozen`."""
+
+    transition: Any
+    transition_offset: Any
+    transition_input: Any
+    transition_noise: Covariance
+    emission: Any
+    emission_offset: Any
+    emission_input: Any
+    emission_noise: Covariance
+    initial_mean: Any
+    initial_covariance: Covariance
+
+
+@register("linear-gaussian")
+class LinearGaussian(SequenceModel):
+    r"""A hidden state that moves linearly, seen through a linear map, both with Gaussian noise.
+
+    .. math::
+
+        z_1 \sim N(m, P), \qquad z_{t+1} = A z_t + a + B u_t + N(0, Q), \qquad x_t = C z_t + c + D u_t + N(0, R)
+
+    With `n` hidden numbers and `k` inputs:
+
+    - `transition` A is (n, n), `transition_offset` a is (n,), `transition_input` B is (n, k);
+    - `emission` C is (m, n) where an observation is a vector of m numbers, `emission_offset` c is (m,) and
+      `emission_input` D is (m, k). Where an observation is a single number, C is (n,), c a number and D (k,);
+    - `transition_noise` Q, `emission_noise` R and `initial_covariance` P are covariance matrices, or vectors of
+      variances, which stand for diagonal matrices and stay diagonal in learning; R is a number where an observation
+      is one. They may be singular: directions without noise stay without;
+    - `initial_mean` m is zero and `initial_covariance` the identity unless given. With ``diffuse=True`` nothing is
+      known of z_1, exactly (Durbin and Koopman 2012, chapter 5); a list of n booleans says of which entries.
+
+    Any matrix may have one more axis in front, time: entry t serves x_t and the move from t to t + 1. Such parts are
+    known beforehand and not learned. Where an observation is a single number, give ``scalar=True`` with a C of shape
+    (time, n), which could otherwise be an (m, n). `fixed` names the parts that are not learned.
+
+    The state is a `Belief`: mean and covariance of z_t given x_1 .. x_{t-1}. `hs.log_prob` runs in square-root form
+    step by step, or as a parallel scan (Särkkä and García-Fernández 2021).
+    """
+
+    parameters: Parameters
+    scalar: bool = eqx.field(static=True)
+    """Whether an observation is a single number."""
+    diffuse: tuple[bool, ...] | None = eqx.field(static=True)
+    """Of which entries of z_1 nothing is known."""
+
+    def __init__(
+        self,
+        *,
+        transition: Any,
+        transition_offset: Any = None,
+        transition_noise: Any,
+        emission: Any,
+        emission_offset: Any = None,
+        emission_noise: Any,
+        initial_mean: Any = None,
+        initial_covariance: Any = None,
+        diffuse: bool | Sequence[bool] = False,
+        transition_input: Any = None,
+        emission_input: Any = None,
+        scalar: bool | None = None,
+        fixed: Sequence[str] = (),
+        inputs: int | None = None,
+        schema: Schema | None = None,
+    ):
+        dtype = common_dtype(
+            *(
+                leaf
+                for given in (transition, transition_noise, emission, emission_noise, initial_mean)
+                for leaf in jax.tree.leaves(given)
+            )
+        )
+        if not modules(transition):
+            transition = array("transition", transition, (None, None), "(n, n), or (time, n, n)", dtype)
+        n = plain(transition).shape[-1]
+        if plain(transition).shape[-2] != n:
+            raise HiddenStateError(f"transition has shape {plain(transition).shape}; it must be square, (n, n).")
+        self.scalar = np.ndim(emission) == 1 if scalar is None else bool(scalar)
+        one, many = ("(n,)", "(time, n)") if self.scalar else ("(m, n)", "(time, m, n)")
+        takes = f"{one} or {many} with n = {n}, as the transition has"
+        emission = array("emission", emission, (n,) if self.scalar else (None, n), takes, dtype)
+        emission = emission[..., None, :] if self.scalar else emission
+        m = emission.shape[-2]
+        count = _inputs(transition_input, emission_input, inputs)
+
+        def vector(name, given, size, single=False):
+            if given is None:
+                return None
+            takes = "a number, or (time,)" if single else f"({size},), or (time, {size})"
+            found = array(name, given, () if single else (size,), takes, dtype)
+            return found[..., None] if single else found
+
+        def matrix(name, given, rows, single=False):
+            if given is None:
+                return None
+            takes = f"({count},), or (time, {count})" if single else f"({rows}, {count}), or (time, {rows}, {count})"
+            found = array(name, given, (count,) if single else (rows, count), takes, dtype)
+            return found[..., None, :] if single else found
+
+        self.diffuse = _diffuse(diffuse, n)
+        noise = (
+            emission_noise
+            if modules(emission_noise)
+            else covariance("emission_noise", emission_noise, m, dtype, scalar=self.scalar)
+        )
+        parts = {
+            "transition": transition,
+            "transition_offset": vector("transition_offset", transition_offset, n),
+            "transition_input": matrix("transition_input", transition_input, n),
+            "transition_noise": transition_noise
+            if modules(transition_noise)
+            else covariance("transition_noise", transition_noise, n, dtype),
+            "emission": emission,
+            "emission_offset": vector("emission_offset", emission_offset, m, self.scalar),
+            "emission_input": matrix("emission_input", emission_input, m, self.scalar),
+            "emission_noise": noise,
+            "initial_mean": _first_mean(initial_mean, n, dtype),
+            "initial_covariance": _first_covariance(initial_covariance, self.diffuse, n, dtype),
+        }
+        _check_names("fixed", fixed)
+        for name, part in parts.items():
+            if name in fixed or _varies(name, part):
+                parts[name] = frozen(part)
+        self.parameters = Parameters(**parts)
+        self.inputs = count
+        self.schema = schema
+        _check_time(self)
+        if self.diffuse is not None and noise.rank < m and not noise.diagonal:
+            raise HiddenStateError(
+                "emission_noise is singular and not diagonal, which diffuse initial states do not allow; give it as a "
+                "vector of variances, or leave out diffuse."
+            )
+
+    # -- what a person would write down ----------------------------------------------------------------------------
+
+    @property
+    def transition(self) -> Float[Array, "*time state state"]:
+        """A."""
+        return plain(self.parameters.transition)
+
+    @property
+    def transition_offset(self) -> Float[Array, "*time state"] | None:
+        """a, or None."""
+        return plain(self.parameters.transition_offset)
+
+    @property
+    def transition_input(self) -> Float[Array, "*time state inputs"] | None:
+        """B, or None."""
+        return plain(self.parameters.transition_input)
+
+    @property
+    def transition_noise(self) -> Float[Array, "*time state state"]:
+        """Q, a covariance."""
+        return outer(self.parameters.transition_noise.root)
+
+    @property
+    def emission(self) -> Float[Array, "..."]:
+        """C: (m, n), or (n,) where an observation is a single number."""
+        found = plain(self.parameters.emission)
+        return found[..., 0, :] if self.scalar else found
+
+    @property
+    def emission_offset(self) -> Float[Array, "..."] | None:
+        """c, or None."""
+        found = plain(self.parameters.emission_offset)
+        return found[..., 0] if self.scalar and found is not None else found
+
+    @property
+    def emission_input(self) -> Float[Array, "..."] | None:
+        """D, or None."""
+        found = plain(self.parameters.emission_input)
+        return found[..., 0, :] if self.scalar and found is not None else found
+
+    @property
+    def emission_noise(self) -> Float[Array, "..."]:
+        """R, a covariance, or a variance where an observation is a single number."""
+        found = outer(self.parameters.emission_noise.root)
+        return found[..., 0, 0] if self.scalar else found
+
+    @property
+    def initial_mean(self) -> Float[Array, " state"]:
+        """m."""
+        return plain(self.parameters.initial_mean)
+
+    @property
+    def initial_covariance(self) -> Float[Array, "state state"]:
+        """P, without what is diffuse."""
+        return outer(self.parameters.initial_covariance.root)
+
+    @property
+    def state_size(self) -> int:
+        """n, how many hidden numbers there are."""
+        return plain(self.parameters.transition).shape[-1]
+
+    @property
+    def event_size(self) -> int:
+        """m, how many numbers one observation has."""
+        return plain(self.parameters.emission).shape[-2]
+
+    @property
+    def horizon(self) -> int | None:
+        """How many steps the matrices are given for; None where they do not vary."""
+        return _horizon(self.parameters)
+
+    # -- the contract ----------------------------------------------------------------------------------------------
+
+    def initial(self) -> Belief:
+        """The first mean and covariance."""
+        mean = self.initial_mean
+        spread = None
+        if self.diffuse is not None:
+            spread = jnp.diag(jnp.asarray(self.diffuse, mean.dtype))
+        return Belief(mean, self.initial_covariance, spread, None if self.horizon is None else jnp.zeros((), jnp.int32))
+
+    def prepare(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Observation:
+        """The observation itself: the rest depends on the belief."""
+        return Observation(self._event(x), u)
+
+    def prepare_partial(
+        self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None, observed: Shaped[Array, "..."]
+    ) -> Observation:
+        """The same, with only the entries known where `observed` is True."""
+        return Observation(self._event(x), u, jnp.reshape(observed, (self.event_size,)))
+
+    def step(self, state: Belief, element: Observation | Conditional) -> Belief:
+        """The belief over the next z: conditioned on the observation, then moved."""
+        if isinstance(element, Conditional):
+            return Belief(*gaussian.apply_conditional(state.mean, state.covariance, element))
+        system = self.system(state.time, element.u)
+        known = conditioned(system, state, element.x, element.observed, diagonal=self.diagonal)
+        return propagated(system, known, state.time)
+
+    def evidence(self, state: Belief, element: Observation) -> Float[Array, ""]:
+        """The log-probability of the observation (of the entries that are known)."""
+        system = self.system(state.time, element.u)
+        return conditioned(system, state, element.x, element.observed, diagonal=self.diagonal).log_prob
+
+    def readout(self, state: Belief, u: Num[Array, " inputs"] | None = None) -> Distribution:
+        """The Gaussian of the next observation; a diffuse direction gives it an infinite variance."""
+        system = self.system(state.time, u)
+        mean = system.emission @ state.mean + system.offset
+        spread = system.emission @ state.covariance @ system.emission.T + outer(system.emission_noise)
+        unknown = None
+        if state.diffuse is not None:
+            reach = jnp.abs(system.emission) @ jnp.abs(state.diffuse)
+            through = jnp.square(system.emission @ state.diffuse).sum(1)
+            unknown = through > jnp.finfo(mean.dtype).eps * jnp.square(reach.sum(1))
+        if self.scalar:
+            deviation = jnp.sqrt(spread[0, 0])
+            if unknown is not None:
+                deviation = jnp.where(unknown[0], jnp.inf, deviation)
+            return NormalDistribution(mean[0], deviation, validate_args=False)
+        if unknown is not None:
+            eye = jnp.eye(mean.shape[0], dtype=mean.dtype)
+            root = jnp.linalg.cholesky(jnp.where(unknown[:, None] | unknown, eye, spread))
+            root = jnp.where(unknown[:, None] & (eye > 0), jnp.inf, root)
+        else:
+            root = jnp.linalg.cholesky(gaussian.symmetric(spread))
+        return MultivariateNormalDistribution(mean, scale_tril=root, validate_args=False)
+
+    @property
+    def combine(self) -> Callable[[Any, Any], Conditional]:
+        """Two steps as one; only where nothing is diffuse, nothing varies and the emission noise has an inverse."""
+        return self._only_if_associative(lambda a, b: gaussian.join(self._widened(a), self._widened(b)))
+
+    @property
+    def widen(self) -> Callable[[Any], Conditional]:
+        """An observation as the element that `combine` keeps."""
+        return self._only_if_associative(self._widened)
+
+    def _only_if_associative(self, function: Callable) -> Callable:
+        singular = self.parameters.emission_noise.rank < self.event_size
+        if self.diffuse is not None or self.horizon is not None or singular:
+            raise AttributeError("a model with diffuse, varying or noiselessly observed parts has no combine.")
+        return function
+
+    def _widened(self, element: Observation | Conditional) -> Conditional:
+        if isinstance(element, Conditional):
+            return element
+        system = self.system(None, element.u)
+        return gaussian.conditional(
+            system.transition,
+            system.shift,
+            outer(system.noise),
+            system.emission,
+            outer(system.emission_noise),
+            element.x - system.offset,
+            element.observed,
+        )
+
+    # -- the three conditionals, for particle filters ---------------------------------------------------------------
+
+    def _only_if_proper(self, function: Callable) -> Callable:
+        if self.diffuse is not None or self.horizon is not None:
+            raise AttributeError("a model with diffuse or varying parts has no plain conditionals.")
+        return function
+
+    @property
+    def latent_initial(self) -> Callable[[], Distribution]:
+        """``latent_initial()``: the distribution of z_1."""
+        return self._only_if_proper(
+            lambda: normal_with_root(self.initial_mean, self.parameters.initial_covariance.root)
+        )
+
+    @property
+    def latent_next(self) -> Callable[..., Distribution]:
+        """``latent_next(z, u=None)``: the distribution of z_{t+1} given z_t."""
+
+        def moved(z, u=None):
+            system = self.system(None, u)
+            return normal_with_root(system.transition @ z + system.shift, system.noise)
+
+        return self._only_if_proper(moved)
+
+    @property
+    def latent_emission(self) -> Callable[..., Distribution]:
+        """``latent_emission(z, u=None)``: the distribution of x_t given z_t."""
+
+        def seen(z, u=None):
+            system = self.system(None, u)
+            mean, root = system.emission @ z + system.offset, system.emission_noise
+            if self.scalar:
+                return NormalDistribution(mean[0], jnp.sqrt(outer(root)[0, 0]), validate_args=False)
+            return normal_with_root(mean, root)
+
+        return self._only_if_proper(seen)
+
+    # -- one step, or all ------------------------------------------------------------------------------------------
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether the entries of an observation have independent noise, whatever is learned."""
+        return self.parameters.emission_noise.diagonal
+
+    def system(self, time: Any = None, u: Any = None) -> System:
+        """The arrays of the step `time` (any, where nothing varies) with the inputs `u`."""
+        beyond = None
+        if self.horizon is not None:
+            beyond = jnp.where(time < self.horizon, 0.0, jnp.nan)
+            time = jnp.clip(time, 0, self.horizon - 1)
+
+        def at(name):
+            part = _value(getattr(self.parameters, name))
+            return part[time] if part is not None and part.ndim > _RANKS[name] else part
+
+        def sum_of(name, size):
+            offset, matrix = at(f"{name}_offset"), at(f"{name}_input")
+            total = jnp.zeros(size, dtype_of(self)) if offset is None else offset
+            if matrix is not None:
+                total = total + matrix @ u
+            return total if beyond is None else total + beyond.astype(total.dtype)
+
+        return System(
+            at("transition"),
+            sum_of("transition", self.state_size),
+            at("transition_noise"),
+            at("emission"),
+            sum_of("emission", self.event_size),
+            at("emission_noise"),
+        )
+
+    def systems(self, steps: Steps, start: Any = None) -> tuple[System, System]:
+        """The arrays of all steps: those that stay, and those that vary, time first."""
+        if self.horizon is None:
+            fixed = self.system(None, jnp.zeros(self.inputs, dtype_of(self)) if self.inputs else None)
+            varying = System(*[None] * 6)
+            if self.inputs:
+                every = jax.vmap(lambda u: self.system(None, u))(steps.inputs)
+                varying = varying._replace(shift=every.shift, offset=every.offset)
+            return fixed, varying
+        if steps.length > self.horizon:
+            raise DataError(
+                f"the data have {steps.length} steps, but the matrices of LinearGaussian are given for "
+                f"{self.horizon} only."
+            )
+        times = (0 if start is None else start) + jnp.arange(steps.length)
+        if steps.valid is not None:
+            times = jnp.where(steps.valid, times, 0)
+        every = jax.vmap(self.system)(times, steps.inputs)
+        one = self.system(jnp.zeros((), jnp.int32), None if steps.inputs is None else steps.inputs[0])
+        names = ("transition", None, "transition_noise", "emission", None, "emission_noise")
+        moving = [name is None or _varies(name, getattr(self.parameters, name)) for name in names]
+        fixed = System(*[None if m else a for m, a in zip(moving, one, strict=True)])
+        return fixed, System(*[a if m else None for m, a in zip(moving, every, strict=True)])
+
+    def _event(self, x: Any) -> Array:
+        return jnp.reshape(jnp.asarray(x, dtype_of(self)), (self.event_size,))
+
+
+def _value(part: Any) -> Any:
+    """A matrix or vector as it enters a step: a covariance by its square root."""
+    return part.root if isinstance(part, Full | Diagonal | Given) else plain(part)
+
+
+def _varies(name: str, part: Any) -> bool:
+    if isinstance(part, Full | Diagonal | Given):
+        return part.varies
+    return part is not None and not modules(part) and plain(part).ndim > _RANKS[name]
+
+
+def _horizon(parameters: Parameters) -> int | None:
+    for name in PARTS:
+        part = getattr(parameters, name)
+        if _varies(name, part):
+            return _value(part).shape[0]
+    return None
+
+
+def _check_time(model: LinearGaussian) -> None:
+    lengths = {}
+    for name in PARTS:
+        part = getattr(model.parameters, name)
+        if _varies(name, part):
+            lengths[name] = _value(part).shape[0]
+    if "initial_mean" in lengths or "initial_covariance" in lengths:
+        raise HiddenStateError("initial_mean and initial_covariance belong to the first step; they have no time axis.")
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} for {length}" for name, length in lengths.items())
+        raise HiddenStateError(f"the matrices that vary must be given for one number of steps; got {said}.")
+
+
+def _inputs(transition: Any, emission: Any, inputs: int | None) -> int:
+    sizes = {np.shape(given)[-1] for given in (transition, emission) if np.ndim(given) > 0}
+    if inputs is not None:
+        sizes.add(int(inputs))
+    if len(sizes) > 1:
+        raise HiddenStateError(
+            f"transition_input, emission_input and inputs must agree on how many inputs there are; got {sorted(sizes)}."
+        )
+    count = sizes.pop() if sizes else 0
+    if count and transition is None and emission is None:
+        raise HiddenStateError(
+            f"inputs is {count}, but neither transition_input nor emission_input is given: they would have no effect."
+        )
+    return count
+
+
+def _diffuse(given: Any, n: int) -> tuple[bool, ...] | None:
+    flags = np.asarray(given)
+    if flags.dtype != bool or flags.shape not in ((), (n,)):
+        raise HiddenStateError(f"diffuse is {given!r}; it must be True, False or a list of {n} booleans.")
+    flags = np.broadcast_to(flags, (n,))
+    return tuple(bool(flag) for flag in flags) if flags.any() else None
+
+
+def _first_mean(given: Any, n: int, dtype: Any) -> Array:
+    mean = jnp.zeros(n, dtype) if given is None else array("initial_mean", given, (n,), f"({n},)", dtype)
+    if mean.ndim != 1:
+        raise HiddenStateError(f"initial_mean has shape {mean.shape}; it must be ({n},).")
+    return mean
+
+
+def _first_covariance(given: Any, diffuse: tuple[bool, ...] | None, n: int, dtype: Any) -> Covariance:
+    if modules(given):
+        return given
+    proper = np.ones(n, bool) if diffuse is None else ~np.asarray(diffuse)
+    if given is None:
+        given = np.diag(proper.astype(float))
+    found = np.asarray(given, float)
+    if found.shape == (n,):
+        return covariance("initial_covariance", np.where(proper, found, 0.0), n, dtype)
+    if found.shape == (n, n):
+        covariance("initial_covariance", found, n, dtype)
+        return covariance("initial_covariance", np.where(proper[:, None] & proper, found, 0.0), n, dtype)
+    return covariance("initial_covariance", given, n, dtype)
+
+
+def _check_names(argument: str, names: Any) -> None:
+    if isinstance(names, str):
+        raise HiddenStateError(f"{argument} is {names!r}; it must be a list of names, such as [{names!r}].")
+    for name in names:
+        if name not in PARTS:
+            raise HiddenStateError(f"{argument} names {name!r}; the parts are {', '.join(PARTS)}.")

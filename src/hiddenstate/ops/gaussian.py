@@ -1,0 +1,242 @@
+r"""Gaussian beliefs: conditioned, propagated, joined and inverted, as covariances and as square roots.
+
+A square root of a covariance :math:`P` is any matrix :math:`S` with :math:`S S^\top = P`. Covariances may be singular
+everywhere; only the covariance of what is observed must have an inverse.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve, solve_triangular
+
+from hiddenstate._types import Array, Float, Shaped
+
+LOG_TWO_PI = 1.8378770664093453
+
+
+class Conditioned(NamedTuple):
+    """A Gaussian belief after an observation, and the log-probability that this had."""
+
+    log_prob: Float[Array, ""]
+    mean: Float[Array, " state"]
+    covariance: Float[Array, "state state"]
+    diffuse: Float[Array, "state state"] | None = None
+
+
+class Conditional(NamedTuple):
+    r"""One or more steps as a function of the state before them, before that state is known.
+
+    The state after is :math:`N(F z + b, C)`, and the probability of what was observed on the way is proportional to
+    :math:`\exp(\eta^\top z - z^\top J z / 2)` (Särkkä and García-Fernández 2021, section III).
+    """
+
+    matrix: Float[Array, "state state"]
+    offset: Float[Array, " state"]
+    covariance: Float[Array, "state state"]
+    vector: Float[Array, " state"]
+    precision: Float[Array, "state state"]
+
+
+def symmetric(matrix: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
+    """The symmetric part."""
+    return 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
+
+
+def outer(root: Float[Array, "*batch n k"]) -> Float[Array, "*batch n n"]:
+    """The covariance of which `root` is a square root."""
+    return root @ jnp.swapaxes(root, -1, -2)
+
+
+def triangular(root: Float[Array, "*batch n k"]) -> Float[Array, "*batch n n"]:
+    """A lower triangular square root of the same covariance, by QR: nothing is squared, so no digits are lost."""
+    n, k = root.shape[-2:]
+    if k < n:
+        root = jnp.concatenate([root, jnp.zeros((*root.shape[:-1], n - k), root.dtype)], -1)
+    return jnp.swapaxes(jnp.linalg.qr(jnp.swapaxes(root, -1, -2), mode="r"), -1, -2)
+
+
+def semidefinite_root(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The lower triangular square root of a matrix that may be singular; not to be differentiated.
+
+    A pivot that is no more than the rounding of its diagonal entry counts as zero, and so does its column.
+    """
+    n = matrix.shape[0]
+    smallest = n * jnp.finfo(matrix.dtype).eps * jnp.diagonal(matrix)
+    rows = jnp.arange(n)
+
+    def eliminate(k, carry):
+        rest, root = carry
+        pivot = rest[k, k]
+        inside = pivot > smallest[k]
+        scale = jnp.where(inside, 1 / jnp.sqrt(jnp.where(inside, pivot, 1.0)), 0.0)
+        column = jnp.where(rows >= k, rest[:, k] * scale, 0.0)
+        return rest - jnp.outer(column, column), root.at[:, k].set(column)
+
+    return jax.lax.fori_loop(0, n, eliminate, (matrix, jnp.zeros_like(matrix)))[1]
+
+
+def semidefinite_inverse(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """A generalised inverse of a covariance that may be singular, in the units of its own diagonal."""
+    diagonal = jnp.diagonal(matrix)
+    scale = jnp.where(diagonal > 0, 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0)), 0.0)
+    values, vectors = jnp.linalg.eigh(symmetric(matrix * scale[:, None] * scale))
+    inside = values > 4 * matrix.shape[0] * jnp.finfo(matrix.dtype).eps
+    inverse = jnp.where(inside, 1 / jnp.where(inside, values, 1.0), 0.0)
+    return (vectors * inverse) @ vectors.T * scale[:, None] * scale
+
+
+def condition(
+    mean: Float[Array, " state"],
+    covariance: Float[Array, "state state"],
+    emission: Float[Array, "event state"],
+    noise: Float[Array, "event event"],
+    x: Float[Array, " event"],
+    observed: Shaped[Array, " event"] | None = None,
+) -> Conditioned:
+    r"""The belief over z given x = C z + N(0, R), in Joseph's form, which stays symmetric and positive.
+
+    Entries that are not observed get a row of zeros in C and a noise of one of their own: they say nothing and count
+    nothing.
+    """
+    apart, count = x - emission @ mean, x.shape[0]
+    if observed is not None:
+        emission = jnp.where(observed[:, None], emission, 0.0)
+        noise = jnp.where(observed[:, None] & observed, noise, jnp.eye(count, dtype=noise.dtype))
+        apart, count = jnp.where(observed, apart, 0.0), observed.sum()
+    crossed = covariance @ emission.T
+    root = jnp.linalg.cholesky(symmetric(emission @ crossed + noise))
+    white = solve_triangular(root, apart, lower=True)
+    log_prob = -0.5 * (white @ white) - jnp.log(jnp.diagonal(root)).sum() - 0.5 * LOG_TWO_PI * count
+    gain = cho_solve((root, True), crossed.T).T
+    kept = jnp.eye(mean.shape[0], dtype=mean.dtype) - gain @ emission
+    updated = kept @ covariance @ kept.T + gain @ noise @ gain.T
+    return Conditioned(log_prob, mean + gain @ apart, symmetric(updated))
+
+
+def condition_diffuse(
+    mean: Float[Array, " state"],
+    covariance: Float[Array, "state state"],
+    diffuse: Float[Array, "state state"],
+    emission: Float[Array, "event state"],
+    noise: Float[Array, "event event"],
+    x: Float[Array, " event"],
+    observed: Shaped[Array, " event"] | None = None,
+    *,
+    diagonal: bool = False,
+) -> Conditioned:
+    r"""As `condition`, where the covariance is :math:`P + \kappa S S^\top` with :math:`\kappa \to \infty`.
+
+    Entry by entry (Koopman 1997; Durbin and Koopman 2012, sections 5.2 and 6.4), so that any pattern of infinite and
+    finite variances works. An entry that meets an infinite variance uses up one column of S, which is zero from
+    then on, and counts :math:`-\tfrac12(\log 2\pi + \log F_\infty)`: the limit of its log-probability plus
+    :math:`\tfrac12\log\kappa`. With ``diagonal=True`` the noise is known to be diagonal, and may hold zeros.
+    """
+    seen = jnp.ones(x.shape, bool) if observed is None else observed
+    noise = jnp.where(seen[:, None] & seen, noise, jnp.eye(x.shape[0], dtype=noise.dtype))
+    emission, x = jnp.where(seen[:, None], emission, 0.0), jnp.where(seen, x, 0.0)
+    if not diagonal and x.shape[0] > 1:
+        root = jnp.linalg.cholesky(noise)
+        spread = jnp.diagonal(root)
+        unit = root / spread
+        both = solve_triangular(unit, jnp.concatenate([x[:, None], emission], 1), lower=True, unit_diagonal=True)
+        x, emission, variances = both[:, 0], both[:, 1:], spread**2
+    else:
+        variances = jnp.diagonal(noise)
+
+    def one(carry, entry):
+        x, row, variance, seen = entry
+        log_prob, carry = _condition_entry(carry, row, variance, x)
+        return carry, jnp.where(seen, log_prob, 0.0)
+
+    (mean, covariance, diffuse), log_probs = jax.lax.scan(
+        one, (mean, covariance, diffuse), (x, emission, variances, seen)
+    )
+    return Conditioned(log_probs.sum(), mean, covariance, diffuse)
+
+
+def _condition_entry(belief, row, variance, x):
+    """One number observed: through a diffuse direction where there is one, otherwise as ever."""
+    mean, covariance, diffuse = belief
+    eps = jnp.finfo(mean.dtype).eps
+    weights = row @ diffuse
+    reach = (jnp.abs(row)[:, None] * jnp.abs(diffuse)).sum()
+    infinite = (weights @ weights) > eps * reach**2
+    safe = jnp.where(infinite, weights, jnp.zeros_like(weights).at[0].set(1.0))
+    size = jnp.sqrt(safe @ safe)
+    crossed = covariance @ row
+    finite_variance = row @ crossed + variance
+    variance_now = jnp.where(infinite, 1.0, finite_variance)
+    gain = jnp.where(infinite, diffuse @ safe / size**2, crossed / variance_now)
+    apart = x - row @ mean
+    log_prob = -0.5 * LOG_TWO_PI + jnp.where(
+        infinite, -jnp.log(size), -0.5 * (jnp.log(variance_now) + apart**2 / variance_now)
+    )
+    kept = jnp.eye(mean.shape[0], dtype=mean.dtype) - jnp.outer(gain, row)
+    updated = symmetric(kept @ covariance @ kept.T + variance * jnp.outer(gain, gain))
+    return log_prob, (mean + gain * apart, updated, jnp.where(infinite, _without(diffuse, safe, size), diffuse))
+
+
+def _without(diffuse, weights, size):
+    """The columns turned so that one of them has all the weight, and that one dropped."""
+    largest = jnp.argmax(jnp.abs(weights))
+    chosen = jnp.arange(weights.shape[0]) == largest
+    mirror = weights + jnp.where(chosen, jnp.where(weights[largest] < 0, -size, size), 0.0)
+    turned = diffuse - 2 * jnp.outer(diffuse @ mirror, mirror) / (mirror @ mirror)
+    return jnp.where(chosen, 0.0, turned)
+
+
+def conditional(
+    transition: Float[Array, "state state"],
+    offset: Float[Array, " state"],
+    transition_noise: Float[Array, "state state"],
+    emission: Float[Array, "event state"],
+    noise: Float[Array, "event event"],
+    x: Float[Array, " event"],
+    observed: Shaped[Array, " event"] | None = None,
+) -> Conditional:
+    """One step in the form that can be joined: the move, and what x says of the state before it."""
+    if observed is not None:
+        emission = jnp.where(observed[:, None], emission, 0.0)
+        noise = jnp.where(observed[:, None] & observed, noise, jnp.eye(x.shape[0], dtype=noise.dtype))
+    root = jnp.linalg.cholesky(noise)
+    white = solve_triangular(root, jnp.concatenate([emission, x[:, None]], 1), lower=True)
+    rows, x = white[:, :-1], white[:, -1]
+    return Conditional(transition, offset, transition_noise, rows.T @ x, rows.T @ rows)
+
+
+def apply_conditional(
+    mean: Float[Array, " state"], covariance: Float[Array, "state state"], step: Conditional
+) -> tuple[Float[Array, " state"], Float[Array, "state state"]]:
+    """The belief after the steps, from the belief before them."""
+    eye = jnp.eye(mean.shape[0], dtype=mean.dtype)
+    right = jnp.concatenate([covariance, (mean + covariance @ step.vector)[:, None]], 1)
+    solved = jnp.linalg.solve(eye + covariance @ step.precision, right)
+    updated = symmetric(solved[:, :-1])
+    moved = step.matrix @ updated @ step.matrix.T + step.covariance
+    return step.matrix @ solved[:, -1] + step.offset, symmetric(moved)
+
+
+def join(earlier: Conditional, later: Conditional) -> Conditional:
+    """Both steps as one (Särkkä and García-Fernández 2021, lemma 8)."""
+    n = earlier.offset.shape[0]
+    forward = jnp.eye(n, dtype=earlier.offset.dtype) + earlier.covariance @ later.precision
+    right = jnp.concatenate(
+        [
+            earlier.matrix,
+            (earlier.offset + earlier.covariance @ later.vector)[:, None],
+            earlier.covariance,
+        ],
+        1,
+    )
+    solved = later.matrix @ jnp.linalg.solve(forward, right)
+    matrix, offset, covariance = solved[:, :n], solved[:, n], solved[:, n + 1 :]
+    left = jnp.concatenate([(later.vector - later.precision @ earlier.offset)[:, None], later.precision], 1)
+    back = earlier.matrix.T @ jnp.linalg.solve(forward.T, left)
+    return Conditional(
+        matrix,
+        offset + later.offset,
+        symmetric(covariance @ later.matrix.T + later.covariance),
+        back[:, 0] + earlier.vector,
+        symmetric(back[:, 1:] @ earlier.matrix + earlier.precision),
+    )
