@@ -12,6 +12,7 @@ from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, Shaped, State
 from hiddenstate.core import HiddenStateError, Prior, Schema, SequenceModel, Sequences, Steps, register
+from hiddenstate.core.padding import generator
 from hiddenstate.distributions import mixture
 from hiddenstate.inference.posterior import Decoded
 from hiddenstate.latent.emissions import Emission
@@ -259,10 +260,10 @@ class HMM(SequenceModel):
         model = eqx.tree_at(lambda m: m.emission, self, emission)
         rows = self.transition.rows
         stay = jnp.eye(rows.allowed.shape[0], dtype=self.transition.probs.dtype)
-        drawn = jax.random.dirichlet(transition_key, jnp.ones_like(stay[0]), (len(stay),)).astype(stay.dtype)
+        drawn = generator(transition_key).dirichlet(np.ones(len(stay)), len(stay)).astype(stay.dtype)
         model = eqx.tree_at(lambda m: m.transition.rows, model, rows.with_counts(drawn + 3 * stay + 0.05))
         if isinstance(self.start, InitialProbs):
-            counts = jax.random.dirichlet(initial_key, jnp.full_like(stay[0], 5.0)).astype(stay.dtype)
+            counts = generator(initial_key).dirichlet(np.full(len(stay), 5.0)).astype(stay.dtype)
             model = eqx.tree_at(lambda m: m.start, model, self.start.maximise(counts + 0.05, 0.0))
         return model
 
