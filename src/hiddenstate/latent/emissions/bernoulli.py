@@ -67,11 +67,6 @@ class Bernoulli(PartialEmission):
         return jax.nn.sigmoid(self._logits)
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """The probabilities."""
-        return {"probs": self.probs}
-
-    @property
     def free_parameters(self) -> int:
         """One a bit that is not certain."""
         return int((np.asarray(self.certain) == 0).sum())

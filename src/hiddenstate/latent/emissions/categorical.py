@@ -59,11 +59,6 @@ class Categorical(PartialEmission):
         return jnp.exp(self.log_probs)
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """The probabilities."""
-        return {"probs": self.probs}
-
-    @property
     def free_parameters(self) -> int:
         """One less than the possible symbols of each state."""
         return int(np.asarray(self.possible).sum()) - self.states

@@ -68,18 +68,13 @@ class Emission(eqx.Module):
         return parameter_count(self)
 
     @property
-    @abstractmethod
-    def arguments(self) -> dict[str, Any]:
-        """The constrained arrays that the constructor takes."""
-
-    @property
     def options(self) -> dict[str, Any]:
         """What else the constructor takes."""
         return {}
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """Fields and arguments that belong to all states together; the others have the states as their first axis."""
+        """The fields that belong to all states together; the others have the states as their first axis."""
         return ()
 
     @abstractmethod
@@ -152,15 +147,26 @@ class Emission(eqx.Module):
         points = self.points(seen) if how == "kmeans" else None
         if points is None:
             return start
-        return start.clustered(seen, clusters(points, self.states, random))
+        return start.clustered(seen, clusters(points, self.states, random), random)
 
     def reseed(self: Self, empty: Any, data: Sequences, *, key: PRNGKeyArray) -> Self:
         """New parameters at random for the states where `empty` is True; the others keep theirs."""
-        empty = np.asarray(empty, bool)
         random = generator(key)
-        new = self.around(Seen.of(data, self, random), random).arguments
-        kept = self.arguments
-        return self.rebuilt({name: _chosen(empty, new[name], kept[name], name in self.shared) for name in kept})
+        return self.reseeded(np.asarray(empty, bool), Seen.of(data, self, random), random)
+
+    def reseeded(self: Self, empty: np.ndarray, seen: Seen, random: np.random.Generator) -> Self:
+        """New parameters around the values that were seen for the states where `empty` is True."""
+        new = self.around(seen, random).in_units_of(self)
+
+        def choose(fresh: Any, kept: Any) -> Any:
+            return jnp.where(empty.reshape(-1, *(1 for _ in kept.shape[1:])), fresh, kept)
+
+        names = self._state_fields
+        return replaced(self, **{n: jax.tree.map(choose, getattr(new, n), getattr(self, n)) for n in names})
+
+    def in_units_of(self: Self, other: Any) -> Self:
+        """The same distributions in the units of another emission of this kind, where the kind has units."""
+        return self
 
     def rebuilt(self: Self, arguments: dict[str, Any]) -> Self:
         """A new emission of this kind from constrained numbers, in the same precision."""
@@ -175,7 +181,7 @@ class Emission(eqx.Module):
         """The observations as points (row, number) for k-means; None where they have no distances."""
         return standardised(seen.filled)
 
-    def clustered(self: Self, seen: Seen, labels: np.ndarray) -> Self:
+    def clustered(self: Self, seen: Seen, labels: np.ndarray, random: np.random.Generator) -> Self:
         """The parameters of the rows in each cluster, coming from these."""
         weights = np.asarray(labels[:, None] == np.arange(self.states), dtype_of(self))
         return _clustered(self, weights, seen.steps(dtype_of(self)), seen.lags(dtype_of(self)), seen.floor).recentred()
@@ -187,10 +193,13 @@ class Emission(eqx.Module):
             raise HiddenStateError(
                 f"order is {order.tolist()}; it must hold each of the {self.states} states from 0 on once."
             )
+        names = self._state_fields
+        return replaced(self, **{name: jax.tree.map(lambda a: a[order], getattr(self, name)) for name in names})
+
+    @property
+    def _state_fields(self) -> list[str]:
         fields = [field for field in dataclasses.fields(self) if not field.metadata.get("static", False)]
-        names = [field.name for field in fields if field.name not in self.shared]
-        parts = {name: jax.tree.map(lambda a: a[order], getattr(self, name)) for name in names}
-        return replaced(self, **parts)
+        return [field.name for field in fields if field.name not in self.shared]
 
 
 class PartialEmission(Emission):
@@ -237,11 +246,6 @@ def safe_ratio(top: Array, bottom: Array) -> Array:
     """top / bottom, and 0 where the bottom is 0."""
     good = bottom > 0
     return jnp.where(good, top / jnp.where(good, bottom, 1), 0)
-
-
-def _chosen(empty: np.ndarray, new: Any, old: Any, shared: bool) -> np.ndarray:
-    old, new = np.asarray(old), np.asarray(new)
-    return old if shared else np.where(empty.reshape(-1, *(1 for _ in old.shape[1:])), new, old)
 
 
 @eqx.filter_jit

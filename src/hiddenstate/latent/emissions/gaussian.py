@@ -121,11 +121,6 @@ class Gaussian(PartialEmission):
         return covariances[..., 0] if self.scalar and not self._matrices else _plain(covariances, self.scalar)
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """Means and covariances."""
-        return {"means": self.means, "covariances": self.covariances}
-
-    @property
     def options(self) -> dict[str, Any]:
         """The kind of covariance."""
         return {"covariance": self.covariance}
@@ -133,7 +128,7 @@ class Gaussian(PartialEmission):
     @property
     def shared(self) -> tuple[str, ...]:
         """The units, and with tied covariances these."""
-        return ("scale", "spread", "covariances") if self.covariance == "tied" else ("scale",)
+        return ("scale", "spread") if self.covariance == "tied" else ("scale",)
 
     @property
     def _matrices(self) -> bool:
@@ -262,6 +257,15 @@ class Gaussian(PartialEmission):
         """The same distributions, with moments summed around the means."""
         centres = self.centres.value + self.scale.value * self.offsets
         return replaced(self, centres=Frozen(centres), offsets=jnp.zeros_like(self.offsets))
+
+    def in_units_of(self, other: Any) -> "Gaussian":
+        """The same distributions in the units of the other."""
+        ratio = self.scale.value / other.scale.value
+        if self._matrices:
+            spread = entries_of(ratio[:, None] * factor_of(self.spread, self.columns))
+        else:
+            spread = self.spread + jnp.log(ratio[0] if self.covariance == "spherical" else ratio)
+        return replaced(self, offsets=ratio * self.offsets, spread=spread, scale=other.scale)
 
     def around(self, seen: Seen, random: np.random.Generator) -> "Gaussian":
         """Means at random rows, covariances of all rows."""

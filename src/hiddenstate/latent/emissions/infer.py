@@ -1,7 +1,7 @@
 """The emissions that fit the data: their family by what the columns hold, their parameters by the values."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,12 +10,18 @@ import numpy as np
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import Column, DataError, HiddenStateError, Sequences
 from hiddenstate.latent.emissions import checks
+from hiddenstate.latent.emissions.autoregressive import Autoregressive
 from hiddenstate.latent.emissions.bernoulli import Bernoulli
 from hiddenstate.latent.emissions.categorical import Categorical
+from hiddenstate.latent.emissions.columns import Columns
 from hiddenstate.latent.emissions.emission import Emission
 from hiddenstate.latent.emissions.gaussian import KINDS, Gaussian
+from hiddenstate.latent.emissions.gaussian_mixture import GaussianMixture
+from hiddenstate.latent.emissions.linear_regression import LinearRegression
+from hiddenstate.latent.emissions.negative_binomial import NegativeBinomial
 from hiddenstate.latent.emissions.poisson import Poisson
 from hiddenstate.latent.emissions.seeding import check_enough
+from hiddenstate.latent.emissions.student_t import StudentT
 
 _DEFAULTS = {"symbol": "categorical", "bit": "bernoulli", "count": "poisson", "real": "gaussian"}
 _MOST_FULL = 10
@@ -130,11 +136,70 @@ def _gaussian(seen: _Observed, states: int, covariance: str | None = None) -> Em
     return Gaussian(means, shapes[kind], covariance=kind)  # pyright: ignore[reportArgumentType]
 
 
+def _negative_binomial(seen: _Observed, states: int) -> Emission:
+    seen.refuse_unless(_is_count, "negative-binomial", "whole numbers from 0 on")
+    return NegativeBinomial(_full((states, *seen.event)), _full((states, *seen.event)))
+
+
+def _student_t(seen: _Observed, states: int) -> Emission:
+    seen.refuse_unless(np.isfinite, "student-t", "numbers")
+    shape = (states, *seen.event)
+    return StudentT(_full(shape, 0.0), _full(shape), _full(shape, 10.0))
+
+
+def _gaussian_mixture(seen: _Observed, states: int, components: int = 2, covariance: str | None = None) -> Emission:
+    seen.refuse_unless(np.isfinite, "gaussian-mixture", "numbers")
+    components = checks.whole("components", components)
+    columns = len(seen.columns)
+    kind = covariance or ("full" if columns <= _MOST_FULL and not seen.scalar else "diagonal")
+    if kind not in ("full", "diagonal"):
+        raise HiddenStateError(f"covariance is {covariance!r}; that of a mixture must be 'full' or 'diagonal'.")
+    shape = (states, components, *seen.event)
+    full = kind == "full" and not seen.scalar
+    spreads = jnp.broadcast_to(jnp.eye(columns, dtype=float), (*shape, columns)) if full else _full(shape)
+    return GaussianMixture(_full((states, components), 1 / components), _full(shape, 0.0), spreads)
+
+
+def _regression(seen: _Observed, states: int) -> Emission:
+    seen.refuse_unless(np.isfinite, "regression", "numbers")
+    if not seen.inputs:
+        raise DataError("regression emissions depend on inputs, but the data have none.")
+    shape = (states, *seen.event)
+    return LinearRegression(_full(shape, 0.0), _full((*shape, seen.inputs), 0.0), _full(shape))
+
+
+def _autoregressive(seen: _Observed, states: int, lags: int = 1) -> Emission:
+    seen.refuse_unless(np.isfinite, "autoregressive", "numbers")
+    shape = (states, *seen.event)
+    weights = _full((states, checks.whole("lags", lags), *seen.event, *seen.event), 0.0)
+    return Autoregressive(_full(shape, 0.0), weights, _full(shape))
+
+
+def _columns(seen: _Observed, states: int) -> Emission:
+    if seen.scalar:
+        raise DataError("columns emissions take vectors, but observations are single numbers.")
+    parts = []
+    for column, values in zip(seen.columns, seen.values, strict=True):
+        alone = replace(seen, columns=(column,), values=(values,), scalar=True)
+        parts.append((column.name, _FAMILIES[_DEFAULTS[column.kind]](alone, states)))
+    return Columns(parts)
+
+
 _FAMILIES: dict[str, Callable[..., Emission]] = {
     "categorical": _categorical,
     "bernoulli": _bernoulli,
     "poisson": _poisson,
+    "negative-binomial": _negative_binomial,
     "gaussian": _gaussian,
+    "student-t": _student_t,
+    "gaussian-mixture": _gaussian_mixture,
+    "regression": _regression,
+    "autoregressive": _autoregressive,
+    "columns": _columns,
 }
 
-_OPTIONS = {"gaussian": ("covariance",)}
+_OPTIONS = {
+    "gaussian": ("covariance",),
+    "gaussian-mixture": ("components", "covariance"),
+    "autoregressive": ("lags",),
+}

@@ -62,11 +62,6 @@ class Poisson(PartialEmission):
         return jnp.where(self.possible, jnp.exp(self.log_rates), 0)
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """The rates."""
-        return {"rates": self.rates}
-
-    @property
     def free_parameters(self) -> int:
         """One a rate that is not zero."""
         return int(np.asarray(self.possible).sum())

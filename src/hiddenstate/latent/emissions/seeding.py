@@ -33,7 +33,7 @@ class Seen:
             good &= flat.all(-1) if lags else flat.any(-1)
         pasts = None
         if lags:
-            start = np.broadcast_to(np.asarray(emission.start, float), (len(data), lags, *data.event_shape))
+            start = np.broadcast_to(np.asarray(emission.start_values, float), (len(data), lags, *data.event_shape))
             longer = np.concatenate([start, data.values], axis=1)
             pasts = np.stack([longer[:, i : i + data.length] for i in range(lags)], axis=2)
             good &= np.isfinite(pasts).reshape(*good.shape, -1).all(-1)
