@@ -3,12 +3,12 @@
 import json
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from hiddenstate.cli.console import note, notes, plural, say
-from hiddenstate.cli.options import MODELS, Data, Hidden, Seed, expanded
+from hiddenstate.cli.options import MODELS, Data, Hidden, Restarts, Seed, States, expanded
 from hiddenstate.cli.reading import Reading
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def fit(
     reading: Reading,
     model: Annotated[str, typer.Option(metavar="NAME", help=f"What to fit: {MODELS}.")] = "gru",
     hidden: Hidden = None,
+    states: States = None,
     head: Annotated[
         str | None,
         typer.Option(
@@ -47,13 +48,22 @@ def fit(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="PATH", help="Where to save the model.")] = Path("model.safetensors"),
     seed: Seed = 0,
+    method: Annotated[
+        Literal["sgd", "em", "lbfgs"] | None,
+        typer.Option(
+            rich_help_panel=_TRAINING,
+            help="Gradient steps, expectation maximisation (for latent-state models), or quasi-Newton steps.",
+            show_default="em where the model can, else sgd",
+        ),
+    ] = None,
+    restarts: Restarts = None,
     epochs: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
             rich_help_panel=_TRAINING,
-            help="The most passes over the data.",
+            help="The most passes over the data (iterations of EM).",
             show_default="100, or as many as give 1500 updates",
         ),
     ] = None,
@@ -74,14 +84,16 @@ def fit(
         typer.Option(min=1, rich_help_panel=_TRAINING, help="Evaluations without improvement before it stops."),
     ] = 20,
     validation: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0.0,
             max=0.9,
+            metavar="SHARE",
             rich_help_panel=_TRAINING,
             help="The share of the data that decides when to stop; 0 is none.",
+            show_default="0.1; none for em",
         ),
-    ] = 0.1,
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -109,18 +121,28 @@ def fit(
 
     sequences = reading.read(data)
     split_key, build_key, fit_key = jr.split(jr.key(seed), 3)
-    train, held = _parts(sequences, validation, split_key)
-    options = _options(model, hidden, head, option or ())
+    options = _options(model, {"hidden": hidden, "head": head, "states": states}, option or ())
+    method = method or ("em" if learns_by_em(model) else "sgd")
+    if restarts is not None and method != "em":
+        raise hs.HiddenStateError(f"--restarts is for --method em; {model} learns by {method}.")
+    share = (0.0 if method == "em" else 0.1) if validation is None else validation
+    train, held = _parts(sequences, share, split_key)
     network = hs.build(model, train, key=build_key, **options)
-    method = _method(train, epochs, learning_rate, batch_size, truncate, patience)
-    note(f"{model}, {plural(hs.parameter_count(network), 'parameter')}; seed {seed}")
+    note(f"{model} by {method}, {plural(hs.parameter_count(network), 'parameter')}; seed {seed}")
+    how: Any
+    if method == "sgd":
+        how = _method(train, epochs, learning_rate, batch_size, truncate, patience)
+    else:
+        how = _iterative(method, epochs, restarts)
     kept = checkpoint or out.with_name(out.name + ".checkpoint")
     if restart:
         kept.unlink(missing_ok=True)
     try:
-        result = hs.fit(network, train, method, key=fit_key, validation=held, checkpoint=kept)
+        stored = kept if method == "sgd" else None
+        result = hs.fit(network, train, how, key=fit_key, validation=held, checkpoint=stored)
     except KeyboardInterrupt:
-        notes.print(f"interrupted. The same command goes on from {kept}; --restart begins anew.", soft_wrap=True)
+        again = f"The same command goes on from {kept}; --restart begins anew." if method == "sgd" else ""
+        notes.print(f"interrupted. {again}".strip(), soft_wrap=True)
         raise typer.Exit(130) from None
     hs.save(result.model, out)
     kept.unlink(missing_ok=True)
@@ -140,13 +162,29 @@ def _parts(data: "Sequences", share: float, key: Any) -> "tuple[Sequences, Seque
     return train, held
 
 
-def _options(model: str, hidden: int | None, head: str | None, pairs: Any) -> dict[str, Any]:
+def learns_by_em(model: str) -> bool:
+    """Whether the models of that name have what EM needs, by what their recipe says that it returns."""
+    from hiddenstate.catalogue import recipe_named
+
+    return hasattr(signature(recipe_named(model)).return_annotation, "expected_statistics")
+
+
+def _iterative(method: str, iterations: int | None, restarts: int | None) -> Any:
+    """A method that takes all data at every iteration."""
+    import hiddenstate as hs
+    from hiddenstate.learn import EM
+
+    if method == "em":
+        return EM(iterations=iterations or 200, restarts=restarts or 1)
+    return hs.LBFGS(iterations=iterations or 200)
+
+
+def _options(model: str, named: dict[str, Any], pairs: Any) -> dict[str, Any]:
     """The options of a recipe, checked to be some of its own."""
     import hiddenstate as hs
     from hiddenstate.catalogue import recipe_named
 
-    options: dict[str, Any] = {"hidden": hidden, "head": head}
-    options = {name: value for name, value in options.items() if value is not None}
+    options = {name: value for name, value in named.items() if value is not None}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
