@@ -8,11 +8,13 @@ import typer
 from hiddenstate import __version__
 from hiddenstate.cli.compare import compare
 from hiddenstate.cli.datasets import datasets
+from hiddenstate.cli.decode import decode
 from hiddenstate.cli.errors import Commands
 from hiddenstate.cli.fit import fit
 from hiddenstate.cli.forecast import forecast
 from hiddenstate.cli.sample import sample
 from hiddenstate.cli.score import score
+from hiddenstate.cli.select import select
 from hiddenstate.cli.stream import stream
 
 app = typer.Typer(
@@ -44,7 +46,7 @@ def about(
     """
 
 
-for command in (compare, fit, score, forecast, sample, stream, datasets):
+for command in (compare, select, fit, score, forecast, decode, sample, stream, datasets):
     app.command()(command)
 
 

@@ -79,7 +79,7 @@ def assemble_long(path: Path, frame: pl.DataFrame, layout: Layout, *, untyped: b
     scalar = len(observed) == 1 if schema is None else schema.scalar
     values, missing = _stack(encoded, scalar)
     known = [_numbers(frame[name], untyped) for name in inputs]
-    order, starts, names = _arrange(frame, sequence, layout.time, untyped)
+    order, starts, names = arrange(frame, sequence, layout.time, untyped)
     if schema is None:
         columns = tuple(one.column for one in encoded)
         schema = Schema(columns, scalar, tuple(inputs), layout.sequence, layout.time)
@@ -121,7 +121,7 @@ def _unroll_lists(frame: pl.DataFrame, cells: list[str], layout: Layout) -> tupl
         raise DataError(f"the lists of {abridged(cells)} differ in length within a row.") from None
 
 
-def _arrange(
+def arrange(
     frame: pl.DataFrame, sequence: str | None, time: str | None, untyped: bool
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """The order of the rows, where each sequence starts in it, and the names of the sequences."""
@@ -230,7 +230,7 @@ def assemble_wide(path: Path, frame: pl.DataFrame, layout: Layout, *, untyped: b
         raise DataError(f"row {int(np.argmax(empty)) + 1} of {path} is empty; every sequence needs at least 1 step.")
     names = None
     if layout.sequence is not None:
-        _, _, names = _arrange(frame, layout.sequence, None, untyped)
+        _, _, names = arrange(frame, layout.sequence, None, untyped)
         if len(names) < frame.height:
             raise DataError(f"column {layout.sequence!r} names two rows alike, though each is a sequence.")
     longest = int(lengths.max())

@@ -63,7 +63,7 @@ def read(
     ([[0, 1], [0, 0]], ('A', 'B'), ('dry', 'wet'))
     """
     path = Path(path)
-    content, form = _open(path), path.suffix.lower()
+    content, form = open_file(path), path.suffix.lower()
     if schema is not None:
         _refuse("schema already says which", columns=columns, inputs=inputs, kinds=kinds)
         if text is not None and text != schema.text:
@@ -109,7 +109,8 @@ def read(
     return assemble_long(path, frame, layout, untyped=untyped)
 
 
-def _open(path: Path) -> bytes:
+def open_file(path: Path) -> bytes:
+    """The bytes of a file that is there and not empty."""
     if path.is_dir():
         raise FileError(f"{path} is a folder, not a file.")
     try:

@@ -27,6 +27,9 @@ Criterion = Literal["bic", "aic", "cv"]
 RESTARTS = 5
 """Unless told otherwise EM starts so many times, and the best counts."""
 
+ITERATIONS = 200
+"""The most iterations of EM."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -56,6 +59,8 @@ class Selection:
     criterion: str
     candidates: tuple[Candidate, ...]
     models: dict[str, SequenceModel]
+    options: dict[str, dict[str, Any]]
+    """What each candidate was made of: the name under ``"model"``, and its options; nothing for a given model."""
     steps: int
     said: str
 
@@ -82,6 +87,7 @@ class _Entry:
     label: str
     make: Callable[[Sequences, PRNGKeyArray], SequenceModel]
     name: str | None
+    options: dict[str, Any]
 
 
 def select(
@@ -91,6 +97,7 @@ def select(
     key: PRNGKeyArray,
     criterion: Criterion = "bic",
     folds: int = 5,
+    restarts: int = RESTARTS,
     method: Method | None = None,
     progress: bool = True,
     announce: Callable[[str], None] | None = None,
@@ -107,7 +114,7 @@ def select(
     turn; fewer are cut in time into `folds` + 1 parts, and each part but the first is predicted by a model that has
     learned from all before it (rolling origin).
 
-    `method` is how all of them learn. By default that is `hs.EM` from five starts where a model has
+    `method` is how all of them learn. By default that is `hs.EM` with so many `restarts` where a model has
     `expected_statistics`; others learn as in `hs.compare`, a sixth of the data deciding when to stop.
     """
     if criterion not in get_args(Criterion):
@@ -115,6 +122,7 @@ def select(
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2:
         raise HiddenStateError(f"folds is {folds!r}; it must be a whole number from 2 on.")
     entries = _entries(candidates)
+    learn = _Learning(method, restarts, progress)
     data = replace(_sequences(data, candidates), context=None)
     keys = jr.split(checked_key(key), 1 + len(entries))
     cut = _Cut(data, folds, keys[0]) if criterion == "cv" else None
@@ -124,13 +132,14 @@ def select(
         if announce is not None:
             announce(entry.label)
         began = time.perf_counter()
-        result = _fit(entry, data, data, own, method, progress)
+        result = learn.fit(entry, data, data, own)
         if cut is not None:
-            nats[entry.label] = cut.held_out(entry, own, method, progress)
+            nats[entry.label] = cut.held_out(entry, own, learn)
         found[entry.label] = result, time.perf_counter() - began
     models = {label: result.model for label, (result, _) in found.items()}
     rows = _judge(found, nats, data, criterion, cut)
-    return Selection(criterion, rows, models, observed_steps(data), _said(criterion, data, cut))
+    options = {e.label: {} if e.name is None else {"model": e.name, **e.options} for e in entries}
+    return Selection(criterion, rows, models, options, observed_steps(data), _said(criterion, data, cut))
 
 
 # -- candidates ----------------------------------------------------------------------------------------------
@@ -153,7 +162,7 @@ def _entries(candidates: Any) -> list[_Entry]:
 
 def _entry(label: str | None, given: Any) -> _Entry:
     if isinstance(given, SequenceModel):
-        return _Entry(label or name_of(given), lambda data, key: given, None)
+        return _Entry(label or name_of(given), lambda data, key: given, None, {})
     if isinstance(given, str):
         name, options = given, {}
     elif isinstance(given, Mapping) and "model" in given:
@@ -169,7 +178,7 @@ def _entry(label: str | None, given: Any) -> _Entry:
     recipe_named(name)
     said = ", ".join(f"{option}={value}" for option, value in options.items())
     made = label or (f"{name} ({said})" if said else name)
-    return _Entry(made, lambda data, key: build(name, data, key=key, **options), name)
+    return _Entry(made, lambda data, key: build(name, data, key=key, **options), name, options)
 
 
 def _sequences(data: Any, candidates: Any) -> Sequences:
@@ -181,21 +190,26 @@ def _sequences(data: Any, candidates: Any) -> Sequences:
 # -- learning ------------------------------------------------------------------------------------------------
 
 
-def _fit(
-    entry: _Entry, data: Sequences, padded: Sequences, key: PRNGKeyArray, method: Method | None, progress: bool
-) -> Fit:
-    """A candidate fitted to `data`; `padded` are the same, in arrays of one shape for all folds."""
-    build_key, split_key, fit_key = jr.split(key, 3)
-    model = entry.make(data, build_key)
-    if method is None and has(model, "expected_statistics"):
-        method = EM(restarts=RESTARTS if has(model, "restart") else 1)
-    if isinstance(method, EM):
-        return fit(model, padded, method, key=fit_key, progress=progress)
-    if method is not None:
-        return fit(model, data, method, key=fit_key, progress=progress)
-    train, validation = stopping_split(data, split_key)
-    chosen, train = default_method(entry.name, train)
-    return fit(model, train, chosen, key=fit_key, validation=validation, progress=progress)
+@dataclass(frozen=True)
+class _Learning:
+    """How candidates learn."""
+
+    method: Method | None
+    restarts: int
+    progress: bool
+
+    def fit(self, entry: _Entry, data: Sequences, padded: Sequences, key: PRNGKeyArray) -> Fit:
+        """A candidate fitted to `data`; `padded` are the same, in arrays of one shape for all folds."""
+        build_key, split_key, fit_key = jr.split(key, 3)
+        model, method = entry.make(data, build_key), self.method
+        if method is None and has(model, "expected_statistics"):
+            method = EM(iterations=ITERATIONS, restarts=self.restarts if has(model, "restart") else 1)
+        if method is not None:
+            given = padded if isinstance(method, EM) else data
+            return fit(model, given, method, key=fit_key, progress=self.progress)
+        train, validation = stopping_split(data, split_key)
+        chosen, train = default_method(entry.name, train)
+        return fit(model, train, chosen, key=fit_key, validation=validation, progress=self.progress)
 
 
 # -- cross-validation ----------------------------------------------------------------------------------------
@@ -222,12 +236,12 @@ class _Cut:
         """The data, with all that is never predicted as context."""
         return self.data if self.whole else self.data.after(self.edges[0])
 
-    def held_out(self, entry: _Entry, key: PRNGKeyArray, method: Method | None, progress: bool) -> np.ndarray:
+    def held_out(self, entry: _Entry, key: PRNGKeyArray, learn: _Learning) -> np.ndarray:
         """-log p of every step under a model that has not learned from it, (sequence, time)."""
         nats = np.zeros(self.data.shape[:2])
         for fold, own in enumerate(jr.split(key, self.folds)):
             train, padded, held = self._fold(fold)
-            model = _fit(entry, train, padded, own, method, progress).model
+            model = learn.fit(entry, train, padded, own).model
             nats = np.where(held, step_nats(model, self.data), nats)
         return nats
 
