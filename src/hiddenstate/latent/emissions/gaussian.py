@@ -69,17 +69,16 @@ class Gaussian(PartialEmission):
         self.scalar = centres.ndim == 1
         self.covariance = _kind(centres, given, covariance)
         table = centres[:, None] if self.scalar else centres
-        if self.scalar and self.covariance == "diagonal":
-            given = given[:, None]
-        elif self.scalar:
-            given = given.reshape(1, 1)
+        if self.scalar or not self._matrices:
+            checks.positive("covariances", given, "variances")
+        if self.scalar:
+            given = given.reshape(-1, 1)
         if self.covariance in ("full", "tied"):
             given = checks.covariance_matrices("covariances", given, dtype)
             variances = np.diagonal(given, axis1=-2, axis2=-1).reshape(-1, table.shape[1])
             scale = np.sqrt(variances.mean(0))
             self.spread = entries_of(jnp.asarray(np.linalg.cholesky(given / np.outer(scale, scale)), dtype))
         else:
-            checks.positive("covariances", given, "variances")
             shared = given.mean() if self.covariance == "spherical" else given.mean(0)
             scale = np.sqrt(np.broadcast_to(shared, table.shape[1:]))
             self.spread = jnp.asarray(0.5 * np.log(given / shared), dtype)
