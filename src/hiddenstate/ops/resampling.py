@@ -1,9 +1,9 @@
 r"""Resampling: which particle each of M new ones descends from, given the M normalised log-weights.
 
 A particle of weight w has M w descendants on average under every scheme; they differ in how far its number strays from
-that (Douc, Cappé and Moulines 2005). A particle of weight zero has none. All work in float32 with many particles: M w is
-added up as a whole number and a fraction, and single draws are made among whole numbers, so that the rounding of a sum
-near one does not blur weights near 1/M.
+that (Douc, Cappé and Moulines 2005). A particle of weight zero has none. All work in float32 with many particles: M w
+is added up as a whole number and a fraction, and single draws are made among whole numbers, so that the rounding of a
+sum near one does not blur weights near 1/M.
 """
 
 from collections.abc import Callable

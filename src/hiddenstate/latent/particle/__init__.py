@@ -1,7 +1,17 @@
 """Sequential Monte Carlo: any latent model, run by weighted particles."""
 
 from hiddenstate.latent.particle.filter import ParticleFilter
+from hiddenstate.latent.particle.proposal import Proposal
 from hiddenstate.latent.particle.state import Filtered, Information, ParticleState, Smoothed
 from hiddenstate.latent.particle.state_space import Simulated, StateSpace
 
-__all__ = ["Filtered", "Information", "ParticleFilter", "ParticleState", "Simulated", "Smoothed", "StateSpace"]
+__all__ = [
+    "Filtered",
+    "Information",
+    "ParticleFilter",
+    "ParticleState",
+    "Proposal",
+    "Simulated",
+    "Smoothed",
+    "StateSpace",
+]

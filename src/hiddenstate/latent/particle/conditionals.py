@@ -45,12 +45,18 @@ def _shape(function: Any, name: str, *arguments: Any) -> Distribution:
     made = jax.eval_shape(function, *arguments)
     if not isinstance(made, Distribution):
         raise HiddenStateError(f"{name} gives {type(made).__name__}; it must give a numpyro Distribution.")
-    if made.batch_shape != ():
+    try:
+        return jax.eval_shape(lambda *given: single(function(*given)), *arguments)
+    except AssertionError:
         raise HiddenStateError(
             f"{name} gives distributions of batch shape {made.batch_shape}; it must give one: .to_event() makes the "
             "entries of a vector one observation."
-        )
-    return made
+        ) from None
+
+
+def single(distribution: Distribution) -> Distribution:
+    """The distribution, without a batch shape that is left over from indexing into many."""
+    return distribution if distribution.batch_shape == () else rebatch(distribution, ())
 
 
 def no_input(model: Any) -> Array | None:
@@ -109,7 +115,7 @@ def next_log_probs(model: Any, particles: Array, u: Any, following: Array) -> Ar
 
 def emission_log_probs(model: Any, particles: Array, seen: Observation) -> Array:
     """log p(x_t | z_t) for each particle, of the entries that were seen."""
-    each = jax.vmap(lambda z: _log_prob(model.latent_emission(z, seen.u), seen))(particles)
+    each = jax.vmap(lambda z: _log_prob(single(model.latent_emission(z, seen.u)), seen))(particles)
     return each.astype(dtype_of(model))
 
 
@@ -135,4 +141,5 @@ def state_count(model: Any) -> int | None:
     """How many values the hidden state has, where it is a symbol; otherwise None."""
     made = jax.eval_shape(model.latent_initial)
     symbols = isinstance(made, CategoricalLogits | CategoricalProbs) and made.event_shape == ()
-    return made.support.upper_bound + 1 if symbols else None
+    support: Any = made.support
+    return int(support.upper_bound) + 1 if symbols else None

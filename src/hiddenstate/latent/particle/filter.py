@@ -11,18 +11,55 @@ from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
 from hiddenstate.core import HiddenStateError, SequenceModel, Steps, checked_key, dtype_of, register
-from hiddenstate.latent.particle.conditionals import check_conditionals, draw_first, only_derivative
+from hiddenstate.latent.particle.auxiliary import Auxiliary
+from hiddenstate.latent.particle.conditionals import check_conditionals, draw_first, no_input, only_derivative
+from hiddenstate.latent.particle.guided import Guided
 from hiddenstate.latent.particle.scheme import Bootstrap, Resampled, Scheme, recentred, uniform_log_weights
-from hiddenstate.latent.particle.state import Information, Observation, ParticleState, Weighed
+from hiddenstate.latent.particle.smoothing import backward_draws, filtered, smoothed
+from hiddenstate.latent.particle.state import Filtered, Information, Observation, ParticleState, Smoothed, Weighed
 from hiddenstate.ops.resampling import SCHEMES, effective_sample_size
 from hiddenstate.strategies import Strategy, over_time
 
-register("bootstrap")(Bootstrap)
+_SCHEMES: dict[str, type[Scheme]] = {"bootstrap": Bootstrap, "guided": Guided, "auxiliary": Auxiliary}
 
 
 @register("particle-filter")
 class ParticleFilter(SequenceModel):
-    """A latent model, run by weighted particles."""
+    r"""Any latent model as a sequence model, its belief held by weighted particles (sequential Monte Carlo).
+
+    `model` names its conditionals as distributions: an `hs.HMM`, an `hs.LinearGaussian`, or an `hs.StateSpace` of
+    functions. At each step the particles are weighed by the observation, resampled if the weights have become too
+    uneven, and moved. `hs.log_prob` is the logarithm of an estimate of the likelihood that is unbiased whatever the
+    number of particles; its error falls like one over the square root of that number.
+
+    `proposal` says where particles are drawn from:
+
+    - ``"bootstrap"``: from the transition, with weights p(x_t | z_t) (Gordon, Salmond and Smith 1993);
+    - ``"guided"``: from the locally optimal p(z_t | z_{t-1}, x_t), with weights p(x_t | z_{t-1}); for hidden states
+      that are symbols, and for normal transitions with linear normal emissions;
+    - ``"auxiliary"``: from the transition, after resampling by a guess of p(x_t | z_{t-1}) (Pitt and Shephard 1999);
+    - a `Proposal` q of your own, with weights :math:`p(x_t | z_t) p(z_t | z_{t-1}) / q(z_t | z_{t-1}, x_t)`. The notes
+      on RNNs as probabilistic models (section 2.3) write :math:`p(z_t | x_t, z_{t-1}) / q`, which leaves out the
+      factor :math:`p(x_t | z_{t-1})`; it differs between particles, and without it the estimate is biased.
+
+    `resampling` is systematic, stratified, multinomial or residual, and happens where the effective sample size falls
+    below `threshold` times the particles: 1 is at every step, 0 never.
+
+    The random numbers come from `key`, which is kept in the model and carried in the state: the filter is a
+    deterministic recurrence, and the same key gives the same numbers. All sequences of a batch use the same ones.
+    `reseed` gives the same filter with others.
+
+    The read-out is the mixture of the particles' predictions. With ``"bootstrap"``, and wherever the locally optimal
+    proposal is used, `hs.log_prob` is exactly the log-probability under these read-outs. With a proposal of your own
+    or a guess it is not: the estimate then uses draws that know x_t, the read-out draws that do not.
+
+    Gradients of the log-likelihood are those of the estimate with the random numbers held fixed. Where a choice does
+    not vary smoothly (resampling, hidden symbols), the derivative of its log-probability takes its place (Ścibior and
+    Wood 2021), so that with many particles they approach the gradient of the log-likelihood; with few they are biased
+    and noisy, although the likelihood itself is unbiased.
+
+    `trajectories` is the number of draws that `hs.smooth` makes.
+    """
 
     model: Any
     scheme: Scheme
@@ -79,8 +116,10 @@ class ParticleFilter(SequenceModel):
             jnp.arange(self.particles, dtype=jnp.int32),
             jnp.zeros((), dtype),
         )
-        weights = recentred(uniform_log_weights(self, self.particles), scores)
-        return ParticleState(particles, weights, jr.key_data(key), nothing)
+        weights = uniform_log_weights(self, self.particles)
+        if self.scheme.holds_next:
+            return ParticleState(particles, recentred(weights, scores), jr.key_data(key), nothing)
+        return ParticleState(particles, weights, jr.key_data(key), nothing, no_input(self.model), jnp.asarray(False))
 
     def prepare(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Observation:
         """The observation itself: what it says depends on the particles."""
@@ -106,7 +145,8 @@ class ParticleFilter(SequenceModel):
             information = information._replace(resampled=chosen, ancestors=ancestors)
             particles = particles[ancestors]
         particles, scores = self.scheme.move(self.model, particles, element, move_key)
-        return ParticleState(particles, recentred(weights, scores), jr.key_data(key), information)
+        state = ParticleState(particles, recentred(weights, scores), jr.key_data(key), information)
+        return state if self.scheme.holds_next else state._replace(before=element.u, begun=jnp.asarray(True))
 
     def evidence(self, state: ParticleState, element: Observation) -> Float[Array, ""]:
         """log p(x_t | x_<t) as the particles estimate it."""
@@ -122,6 +162,23 @@ class ParticleFilter(SequenceModel):
         """The log-probabilities of all steps, each taken from the state behind it, and the last state."""
         behind, final = over_time(self, strategy, state, steps, lambda state, *_: state.information.log_evidence)
         return jnp.append(behind[1:], final.information.log_evidence), final
+
+    def filter(self, steps: Steps, strategy: Strategy) -> Filtered:
+        """The particles of z_t, weighted by x_1 .. x_t, at every step."""
+        weighed, _ = over_time(
+            self, strategy, self.initial(), steps, lambda state, element, *_: self._weigh(state, element)
+        )
+        return filtered(self.model, weighed, jax.vmap(effective_sample_size)(weighed.log_weights), steps)
+
+    def smooth(self, steps: Steps, strategy: Strategy) -> Smoothed:
+        """As many draws of all hidden states as `trajectories` says, and what they say of each step."""
+        key = jr.fold_in(_key(self.seed), 1)
+        known = self.filter(steps, strategy)
+        return smoothed(self.model, backward_draws(self.model, known, steps, key, self.trajectories))
+
+    def sample_states(self, steps: Steps, strategy: Strategy, key: PRNGKeyArray) -> Num[Array, "time ..."]:
+        """One draw of all hidden states given all observations."""
+        return backward_draws(self.model, self.filter(steps, strategy), steps, key, 1)[0]
 
     def _weigh(self, state: ParticleState, element: Observation) -> Weighed:
         _, weigh_key, resample_key, _ = jr.split(_key(state.key), 4)
@@ -145,9 +202,16 @@ class ParticleFilter(SequenceModel):
 
 
 def _scheme(proposal: Any) -> Scheme:
-    if proposal == "bootstrap":
-        return Bootstrap()
-    raise HiddenStateError(f"proposal is {proposal!r}; it must be 'bootstrap'.")
+    if isinstance(proposal, str) and proposal in _SCHEMES:
+        return _SCHEMES[proposal]()
+    if isinstance(proposal, Scheme):
+        return proposal
+    if callable(getattr(proposal, "sample", None)) and callable(getattr(proposal, "log_prob", None)):
+        return Guided(proposal)
+    raise HiddenStateError(
+        f"proposal is {proposal!r}; it must be one of {', '.join(_SCHEMES)}, or an object with "
+        "sample(z_before, x, u, key) and log_prob(z, z_before, x, u)."
+    )
 
 
 def _anything(element: Observation) -> Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from numpyro.distributions import CategoricalLogits, Distribution
 
 from hiddenstate._types import Array
-from hiddenstate.core import dtype_of
+from hiddenstate.core import dtype_of, register
 from hiddenstate.distributions import MixtureDistribution
 from hiddenstate.latent.particle.conditionals import draw_first, draw_next, emission_log_probs, emissions
 from hiddenstate.latent.particle.state import Observation, ParticleState, Weighed
@@ -34,6 +34,9 @@ class Scheme(eqx.Module):
     looks_ahead: ClassVar[bool] = False
     """Whether it resamples by itself, when it knows the next observation."""
 
+    holds_next: ClassVar[bool] = False
+    """Whether the particles in the state are draws of z_t, or still of z_{t-1}."""
+
     @abstractmethod
     def check(self, model: Any) -> None:
         """Raise HiddenStateError if the model lacks what the scheme needs."""
@@ -48,12 +51,15 @@ class Scheme(eqx.Module):
 
     def move(self, model: Any, particles: Array, seen: Observation, key: Any) -> tuple[Array, Array]:
         """What the next state holds of these particles, with scores (see `draw_with_score`)."""
-        del model, seen, key
-        return particles, jnp.zeros(())
+        del seen, key
+        return particles, jnp.zeros(particles.shape[0], dtype_of(model))
 
 
+@register("bootstrap")
 class Bootstrap(Scheme):
     """Particles move as the hidden state does and are weighed by the emission (Gordon, Salmond and Smith 1993)."""
+
+    holds_next: ClassVar[bool] = True
 
     def check(self, model: Any) -> None:
         """The three conditionals are enough."""
@@ -85,7 +91,12 @@ def normalised(log_weights: Array, otherwise: Array) -> tuple[Array, Array]:
 
 def recentred(log_weights: Array, scores: Array) -> Array:
     """Log-weights with scores added, which are zero and change only derivatives, so that these too sum to nothing."""
-    return log_weights + scores - (jnp.exp(jax.lax.stop_gradient(log_weights)) * scores).sum()
+    return log_weights + centred(scores, log_weights)
+
+
+def centred(scores: Array, log_weights: Array) -> Array:
+    """Scores less their weighted mean: still zero, with derivatives of less variance and the same expectation."""
+    return scores - (jnp.exp(jax.lax.stop_gradient(log_weights)) * scores).sum()
 
 
 def weighted_mixture(log_weights: Array, components: Distribution) -> MixtureDistribution:

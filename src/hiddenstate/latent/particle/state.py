@@ -31,7 +31,7 @@ class ParticleState(NamedTuple):
     key: Shaped[Array, " words"]
     information: Information
     before: Num[Array, " inputs"] | None = None
-    begun: Shaped[Array, ""] | None = None
+    begun: Any = None
 
 
 class Observation(NamedTuple):

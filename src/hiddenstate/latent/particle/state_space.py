@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 from numpyro.distributions import Distribution
 
@@ -71,8 +72,8 @@ class StateSpace(eqx.Module):
             raise HiddenStateError(f"initial is {type(initial).__name__}; it must be a distribution, or a function.")
         if isinstance(inputs, bool) or not isinstance(inputs, int) or inputs < 0:
             raise HiddenStateError(f"inputs is {inputs!r}; it must be a whole number from 0 on.")
-        fixed: Any = initial
-        self.initial = Frozen(fixed) if isinstance(initial, Distribution) else initial
+        fixed: Any = jax.tree.map(jnp.asarray, initial) if isinstance(initial, Distribution) else None
+        self.initial = initial if fixed is None else Frozen(fixed)
         self.transition = transition
         self.emission = emission
         self.inputs = inputs
@@ -81,8 +82,8 @@ class StateSpace(eqx.Module):
 
     def latent_initial(self) -> Distribution:
         """The distribution of z_1."""
-        fixed: Any = self.initial
-        return fixed.value if isinstance(fixed, Frozen) else fixed()
+        given: Any = self.initial.value if isinstance(self.initial, Frozen) else self.initial()
+        return given
 
     def latent_next(self, z: Array, u: Num[Array, " inputs"] | None = None) -> Distribution:
         """The distribution of z_{t+1} given z_t."""
@@ -97,9 +98,9 @@ class StateSpace(eqx.Module):
         for name, value in (("length", length), ("n", n)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise DataError(f"{name} is {value!r}; it must be a whole number of at least 1.")
-        if self.inputs and jax.numpy.shape(inputs) != (length, self.inputs):
-            raise DataError(f"inputs has shape {jax.numpy.shape(inputs)}; it must be ({length}, {self.inputs}).")
-        us = jax.numpy.asarray(inputs, dtype_of(self)) if self.inputs else None
+        if self.inputs and jnp.shape(inputs) != (length, self.inputs):
+            raise DataError(f"inputs has shape {jnp.shape(inputs)}; it must be ({length}, {self.inputs}).")
+        us = jnp.asarray(inputs, dtype_of(self)) if self.inputs else None
         return _simulate(self, us, length, jr.split(checked_key(key), n))
 
 
