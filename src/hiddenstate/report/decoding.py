@@ -96,11 +96,16 @@ def plot_states(states: np.ndarray, marginals: np.ndarray, data: Sequences, path
                 place.tick_params(labelbottom=False)
                 if column == 0:
                     cut = f", the first {length:,} of {data.lengths[sequence]:,} steps"
-                    place.set_title(data.names[sequence] + (cut if length < data.lengths[sequence] else ""))
+                    place.set_title(_name(data, sequence) + (cut if length < data.lengths[sequence] else ""))
             place = next(places)
             _probabilities(place, marginals[sequence, :length], colour)
         axes[-1].set_xlabel("step")
         _legend(axes[0], states, data, colour)
+
+
+def _name(data: Sequences, sequence: int) -> str:
+    column = data.schema.sequence
+    return data.names[sequence] if column is None else f"{column} {data.names[sequence]}"
 
 
 def _height(data: Sequences, column: int) -> float:
@@ -187,7 +192,7 @@ def plot_beliefs(mean: np.ndarray, covariance: np.ndarray, data: Sequences, path
                 place.set_xlim(0.5, length + 0.5)
                 place.tick_params(labelbottom=False)
                 if column == 0:
-                    place.set_title(data.names[sequence])
+                    place.set_title(_name(data, sequence))
             place = next(places)
             for k in range(count):
                 centre, spread = mean[sequence, :length, k], 2 * deviations[sequence, :length, k]

@@ -152,9 +152,6 @@ def _draw_lines(axes: "Axes", selection: Selection, lines: dict[str, list[tuple[
     best = selection.candidates[0]
     size = selection.options[best.model][axis]
     axes.plot(size, best.criterion, "o", markersize=12, markerfacecolor="none", color=style.ACCENT, markeredgewidth=1.6)
-    axes.annotate(
-        f"{size}", (size, best.criterion), (0, -17), textcoords="offset points", ha="center", color=style.ACCENT
-    )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(x=0.06, y=0.12)
     axes.set_xlabel(axis)
