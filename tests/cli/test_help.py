@@ -3,7 +3,7 @@ import sys
 
 import hiddenstate as hs
 
-COMMANDS = ("compare", "fit", "score", "forecast", "sample", "stream", "datasets")
+COMMANDS = ("compare", "select", "fit", "score", "forecast", "decode", "sample", "stream", "datasets")
 
 
 def python(code):

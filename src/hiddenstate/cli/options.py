@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 MODELS = (
-    "vanilla, leaky, skip, gated-leaky, output-feedback, gru, lstm, mingru, minlstm, linear, "
+    "vanilla, leaky, skip, gated-leaky, output-feedback, gru, lstm, mingru, minlstm, linear, hmm, hsmm, "
     "or a baseline: unigram, last, bigram, ar1"
 )
 """The names of models, written out so that help texts need not load the library; a test compares them with it."""
