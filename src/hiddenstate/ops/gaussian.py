@@ -53,7 +53,33 @@ def triangular(root: Float[Array, "*batch n k"]) -> Float[Array, "*batch n n"]:
     n, k = root.shape[-2:]
     if k < n:
         root = jnp.concatenate([root, jnp.zeros((*root.shape[:-1], n - k), root.dtype)], -1)
+    if n * root.shape[-1] <= _SMALL:
+        return _reflected(root)
     return jnp.swapaxes(jnp.linalg.qr(jnp.swapaxes(root, -1, -2), mode="r"), -1, -2)
+
+
+_SMALL = 16
+"""Up to so many entries a QR is written out, number by number: inside a loop XLA then needs no call to LAPACK, which
+takes twenty times as long as the arithmetic."""
+
+
+def _reflected(root):
+    """Householder's QR, written out."""
+    n, k = root.shape[-2:]
+    rows = [[root[..., i, j] for j in range(k)] for i in range(n)]
+    zero = jnp.zeros_like(root[..., 0, 0])
+    for i, row in enumerate(rows):
+        square = sum((row[j] * row[j] for j in range(i + 1, k)), row[i] * row[i])
+        size = jnp.sqrt(square)
+        corner = jnp.where(row[i] > 0, -size, size)
+        mirror = [row[i] - corner, *row[i + 1 :]]
+        half = square - corner * row[i]
+        scale = jnp.where(half > 0, 1 / jnp.where(half > 0, half, 1.0), 0.0)
+        rows[i] = [*row[:i], corner, *[zero] * (k - i - 1)]
+        for other in rows[i + 1 :]:
+            along = scale * sum((a * b for a, b in zip(other[i + 1 :], mirror[1:], strict=True)), other[i] * mirror[0])
+            other[i:] = [a - along * b for a, b in zip(other[i:], mirror, strict=True)]
+    return jnp.stack([jnp.stack(row[:n], -1) for row in rows], -2)
 
 
 def semidefinite_root(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -155,26 +181,40 @@ def condition_diffuse(
     return Conditioned(log_probs.sum(), mean, covariance, diffuse)
 
 
+class Direction(NamedTuple):
+    """How one number, seen through `row`, meets the diffuse directions: whether it does, the gain with which it then
+    determines one of them, the root of the variance per kappa, and the columns that are left."""
+
+    infinite: Shaped[Array, ""]
+    gain: Float[Array, " state"]
+    size: Float[Array, ""]
+    rest: Float[Array, "state state"]
+
+
+def diffuse_direction(diffuse: Float[Array, "state state"], row: Float[Array, " state"]) -> Direction:
+    """What is left of the diffuse directions once the number seen through `row` is known."""
+    weights = row @ diffuse
+    reach = (jnp.abs(row)[:, None] * jnp.abs(diffuse)).sum()
+    infinite = (weights @ weights) > jnp.finfo(row.dtype).eps * reach**2
+    safe = jnp.where(infinite, weights, jnp.zeros_like(weights).at[0].set(1.0))
+    size = jnp.sqrt(safe @ safe)
+    rest = jnp.where(infinite, _without(diffuse, safe, size), diffuse)
+    return Direction(infinite, diffuse @ safe / size**2, size, rest)
+
+
 def _condition_entry(belief, row, variance, x):
     """One number observed: through a diffuse direction where there is one, otherwise as ever."""
     mean, covariance, diffuse = belief
-    eps = jnp.finfo(mean.dtype).eps
-    weights = row @ diffuse
-    reach = (jnp.abs(row)[:, None] * jnp.abs(diffuse)).sum()
-    infinite = (weights @ weights) > eps * reach**2
-    safe = jnp.where(infinite, weights, jnp.zeros_like(weights).at[0].set(1.0))
-    size = jnp.sqrt(safe @ safe)
+    direction = diffuse_direction(diffuse, row)
     crossed = covariance @ row
-    finite_variance = row @ crossed + variance
-    variance_now = jnp.where(infinite, 1.0, finite_variance)
-    gain = jnp.where(infinite, diffuse @ safe / size**2, crossed / variance_now)
+    total = jnp.where(direction.infinite, 1.0, row @ crossed + variance)
+    gain = jnp.where(direction.infinite, direction.gain, crossed / total)
     apart = x - row @ mean
-    log_prob = -0.5 * LOG_TWO_PI + jnp.where(
-        infinite, -jnp.log(size), -0.5 * (jnp.log(variance_now) + apart**2 / variance_now)
-    )
+    proper = -0.5 * (jnp.log(total) + apart**2 / total)
+    log_prob = jnp.where(direction.infinite, -jnp.log(direction.size), proper) - 0.5 * LOG_TWO_PI
     kept = jnp.eye(mean.shape[0], dtype=mean.dtype) - jnp.outer(gain, row)
     updated = symmetric(kept @ covariance @ kept.T + variance * jnp.outer(gain, gain))
-    return log_prob, (mean + gain * apart, updated, jnp.where(infinite, _without(diffuse, safe, size), diffuse))
+    return log_prob, (mean + gain * apart, updated, direction.rest)
 
 
 def _without(diffuse, weights, size):

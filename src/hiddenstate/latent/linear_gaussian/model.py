@@ -1,6 +1,6 @@
 """The linear Gaussian state space model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -9,23 +9,49 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import Distribution
 
-from hiddenstate._types import Array, Float, Num, Shaped
+from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
 from hiddenstate.core import (
     DataError,
     HiddenStateError,
+    Prior,
     Schema,
     SequenceModel,
+    Sequences,
     Steps,
     dtype_of,
     register,
 )
 from hiddenstate.distributions import MultivariateNormalDistribution, NormalDistribution
+from hiddenstate.inference import Decoded
 from hiddenstate.latent.linear_gaussian.covariances import Covariance, Diagonal, Full, Given, covariance
-from hiddenstate.latent.linear_gaussian.parts import array, common_dtype, frozen, modules, plain
+from hiddenstate.latent.linear_gaussian.em import Regression, Statistics, maximise_regression, statistics
+from hiddenstate.latent.linear_gaussian.filtering import (
+    RootBelief,
+    Sequence,
+    filtered,
+    forward,
+    log_probs_of,
+    rooted,
+)
+from hiddenstate.latent.linear_gaussian.parts import array, common_dtype, frozen, is_free, modules, plain
+from hiddenstate.latent.linear_gaussian.restart import restarted
 from hiddenstate.latent.linear_gaussian.singular import normal_with_root
-from hiddenstate.latent.linear_gaussian.system import Belief, Observation, System, conditioned, propagated
+from hiddenstate.latent.linear_gaussian.smoothing import (
+    Backward,
+    Filtered,
+    Smoothed,
+    backward,
+    covariances,
+    drawn,
+    lagged,
+    smoothed,
+    smoothed_in_parallel,
+)
+from hiddenstate.latent.linear_gaussian.system import Belief, Observation, System, conditioned, merged, propagated
 from hiddenstate.ops import gaussian
 from hiddenstate.ops.gaussian import Conditional, outer
+from hiddenstate.ops.sums import sum_over_time
+from hiddenstate.strategies import Associative, Strategy, over_time, prepared
 
 PARTS = (
     "transition",
@@ -104,11 +130,11 @@ class LinearGaussian(SequenceModel):
         emission_noise: Any,
         initial_mean: Any = None,
         initial_covariance: Any = None,
-        diffuse: bool | Sequence[bool] = False,
+        diffuse: bool | list[bool] | tuple[bool, ...] = False,
         transition_input: Any = None,
         emission_input: Any = None,
         scalar: bool | None = None,
-        fixed: Sequence[str] = (),
+        fixed: tuple[str, ...] | list[str] = (),
         inputs: int | None = None,
         schema: Schema | None = None,
     ):
@@ -337,6 +363,138 @@ class LinearGaussian(SequenceModel):
             element.observed,
         )
 
+    def score_sequence(self, state: Belief, steps: Steps, strategy: Strategy) -> tuple[Float[Array, " time"], Belief]:
+        """Every step's log-probability and the last belief: in square-root form, or by the parallel scan."""
+        if isinstance(strategy, Associative):
+            return over_time(self, strategy, state, steps, lambda state, element, *_: self.evidence(state, element))
+        sequence = self.sequence(steps, state.time)
+        log_probs, last = log_probs_of(sequence, state._replace(time=None), diagonal=self.diagonal)
+        if state.time is not None:
+            count = steps.length if steps.valid is None else steps.valid.sum()
+            last = last._replace(time=(state.time + count).astype(state.time.dtype))
+        return log_probs, last
+
+    def sequence(self, steps: Steps, start: Any = None) -> Sequence:
+        """All steps of one sequence as arrays."""
+        fixed, varying = self.systems(steps, start)
+        xs = jnp.reshape(jnp.asarray(steps.values, dtype_of(self)), (steps.length, self.event_size))
+        observed = None if steps.observed is None else jnp.reshape(steps.observed, xs.shape)
+        return Sequence(fixed, varying, xs, observed, steps.valid)
+
+    # -- what observations say of the states -----------------------------------------------------------------------
+
+    def filter(self, steps: Steps, strategy: Strategy) -> Filtered:
+        """p(z_t | x_1 .. x_t); the variance of what is still diffuse is infinite."""
+        known, _ = self._known(self.sequence(steps), steps, strategy)
+        return Filtered(known.mean, covariances(known))
+
+    def smooth(self, steps: Steps, strategy: Strategy) -> Smoothed:
+        """p(z_t | x_1 .. x_T)."""
+        return self._smoothed(steps, strategy)[0]
+
+    def fixed_lag(self, steps: Steps, strategy: Strategy, lag: int) -> Filtered:
+        """p(z_t | x_1 .. x_{t+lag})."""
+        return lagged(self._backward(steps, strategy)[0], lag)
+
+    def sample_states(self, steps: Steps, strategy: Strategy, key: PRNGKeyArray) -> Float[Array, "time state"]:
+        """One draw of all states from p(z | x): forward filtering, backward sampling."""
+        return drawn(self._backward(steps, strategy)[0], key, parallel=isinstance(strategy, Associative))
+
+    def most_likely_states(self, steps: Steps, strategy: Strategy) -> Decoded:
+        """The smoothed means, which are jointly most probable, and the log-density of them and the observations.
+
+        Directions without noise, and diffuse ones, count nothing in it.
+        """
+        means = self.smooth(steps, strategy).mean
+        return Decoded(means, self._joint_log_prob(means, self.sequence(steps)))
+
+    def _known(self, sequence: Sequence, steps: Steps, strategy: Strategy) -> tuple[RootBelief, Array]:
+        """The filter's beliefs, and the log-probability of every step."""
+        first = self.initial()._replace(time=None)
+        if isinstance(strategy, Associative):
+            elements = prepared(self, steps)
+            states = strategy.run(self, first, elements, steps.valid).states
+            beliefs, log_probs = jax.vmap(rooted)(states), jax.vmap(self.evidence)(states, elements)
+            log_probs = log_probs if steps.valid is None else jnp.where(steps.valid, log_probs, 0.0)
+        else:
+            log_probs, beliefs, _ = forward(sequence, rooted(first), diagonal=self.diagonal)
+        return filtered(sequence, beliefs, diagonal=self.diagonal), log_probs
+
+    def _backward(self, steps: Steps, strategy: Strategy) -> tuple[Backward, Array]:
+        sequence = self.sequence(steps)
+        invertible = self.parameters.transition_noise.rank == self.state_size
+        known, log_probs = self._known(sequence, steps, strategy)
+        return backward(sequence, known, invertible=invertible), log_probs
+
+    def _smoothed(self, steps: Steps, strategy: Strategy) -> tuple[Smoothed, Array]:
+        functions, log_probs = self._backward(steps, strategy)
+        parallel = isinstance(strategy, Associative)
+        return smoothed_in_parallel(functions) if parallel else smoothed(functions), log_probs
+
+    def _joint_log_prob(self, states: Array, sequence: Sequence) -> Array:
+        kinds = self.parameters
+        start = kinds.initial_covariance
+        total = start.residual_log_prob(states[0] - self.initial_mean, start.root)
+
+        def move(varying, z, after):
+            system = merged(sequence.fixed, varying)
+            apart = after - system.transition @ z - system.shift
+            return kinds.transition_noise.residual_log_prob(apart, system.noise)
+
+        def seen(varying, z, x, observed):
+            system = merged(sequence.fixed, varying)
+            nothing = jnp.zeros((z.shape[0], z.shape[0]), z.dtype)
+            belief = Belief(z, nothing)
+            return conditioned(system, belief, x, observed, diagonal=self.diagonal).log_prob
+
+        moves = jax.vmap(move)(jax.tree.map(lambda a: a[:-1], sequence.varying), states[:-1], states[1:])
+        emissions = jax.vmap(seen)(sequence.varying, states, sequence.xs, sequence.observed)
+        if sequence.valid is not None:
+            moves, emissions = jnp.where(sequence.valid[1:], moves, 0.0), jnp.where(sequence.valid, emissions, 0.0)
+        return total + moves.sum() + emissions.sum()
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def expected_statistics(self, steps: Steps, strategy: Strategy) -> tuple[Statistics, Float[Array, ""]]:
+        """Sums of expected second moments, which is what `maximise` needs, and the log-probability."""
+        found, log_probs = self._smoothed(steps, strategy)
+        inputs = steps.inputs if self.inputs else None
+        counted = statistics(self.sequence(steps), inputs, found, varies=self.horizon is not None)
+        return counted, sum_over_time(log_probs)
+
+    def maximise(
+        self, statistics: Statistics, *, prior: Prior | None = None, only: tuple[str, ...] | None = None
+    ) -> "LinearGaussian":
+        """The model of greatest expected likelihood; parts that are fixed, or not among `only`, stay.
+
+        Coefficients in directions without noise stay as well, and where matrices vary, all coefficients do.
+        """
+        if only is not None:
+            _check_names("only", only)
+        parts, prior = self.parameters, Prior() if prior is None else prior
+
+        def free(*names):
+            return tuple((only is None or name in only) and is_free(getattr(parts, name)) for name in names)
+
+        changed = {}
+        for kind, moments in (("transition", statistics.moves), ("emission", statistics.emissions)):
+            names = (kind, f"{kind}_input", f"{kind}_offset", f"{kind}_noise")
+            now = Regression(*[getattr(parts, name) for name in names])
+            new = maximise_regression(now, free(*names), moments, prior)
+            changed |= dict(zip(names, new, strict=True))
+        names = ("initial_mean", "initial_covariance")
+        start = Regression(jnp.zeros((self.state_size, 0), dtype_of(self)), None, *[getattr(parts, n) for n in names])
+        new = maximise_regression(start, (False, False, *free(*names)), statistics.first, prior)
+        changed |= dict(zip(names, new[2:], strict=True))
+        return eqx.tree_at(lambda model: model.parameters, self, Parameters(**changed))
+
+    def restart(self, data: Sequences, *, key: PRNGKeyArray, how: str = "random") -> "LinearGaussian":
+        """Other starting parameters in the units of the data; what is fixed stays.
+
+        With ``how="kmeans"`` the emission starts from the data's principal directions, otherwise anywhere.
+        """
+        return eqx.tree_at(lambda model: model.parameters, self, restarted(self.parameters, data, key=key, how=how))
+
     # -- the three conditionals, for particle filters ---------------------------------------------------------------
 
     def _only_if_proper(self, function: Callable) -> Callable:
@@ -411,12 +569,12 @@ class LinearGaussian(SequenceModel):
     def systems(self, steps: Steps, start: Any = None) -> tuple[System, System]:
         """The arrays of all steps: those that stay, and those that vary, time first."""
         if self.horizon is None:
-            fixed = self.system(None, jnp.zeros(self.inputs, dtype_of(self)) if self.inputs else None)
             varying = System(*[None] * 6)
-            if self.inputs:
-                every = jax.vmap(lambda u: self.system(None, u))(steps.inputs)
-                varying = varying._replace(shift=every.shift, offset=every.offset)
-            return fixed, varying
+            if not self.inputs:
+                return self.system(), varying
+            fixed = self.system(None, steps.inputs[0])._replace(shift=None, offset=None)
+            every = jax.vmap(lambda u: self.system(None, u))(steps.inputs)
+            return fixed, varying._replace(shift=every.shift, offset=every.offset)
         if steps.length > self.horizon:
             raise DataError(
                 f"the data have {steps.length} steps, but the matrices of LinearGaussian are given for "

@@ -37,7 +37,7 @@ class SingularNormal(Distribution):
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real_vector, "root": constraints.real_matrix}
     support: Any = constraints.real_vector  # pyright: ignore[reportIncompatibleMethodOverride]
-    reparametrized_params: ClassVar[list[str]] = ["loc", "root"]
+    reparametrized_params = ["loc", "root"]  # noqa: RUF012
     pytree_data_fields = ("loc", "root")
 
     def __init__(self, loc: Any, root: Any, *, validate_args: bool | None = None):

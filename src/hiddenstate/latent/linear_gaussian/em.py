@@ -1,0 +1,185 @@
+r"""EM for linear Gaussian models (Shumway and Stoffer 1982; Ghahramani and Hinton 1996).
+
+Both halves of the model are regressions: of :math:`z_{t+1}` on :math:`\xi_t = (z_t, u_t, 1)` with covariance Q, and of
+:math:`x_t` on the same with covariance R. Their expected second moments are all that the maximisation needs, whichever
+coefficients are held fixed.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from hiddenstate._types import Array, Float
+from hiddenstate.core import Prior
+from hiddenstate.latent.linear_gaussian.covariances import Covariance
+from hiddenstate.latent.linear_gaussian.filtering import Sequence
+from hiddenstate.latent.linear_gaussian.parts import plain
+from hiddenstate.latent.linear_gaussian.smoothing import Smoothed
+from hiddenstate.latent.linear_gaussian.system import System, merged
+from hiddenstate.ops.gaussian import outer, semidefinite_inverse, symmetric
+
+
+class Moments(NamedTuple):
+    """Of a regression of y on xi: sums of E[xi xi'], E[y xi'] and E[y y'], and how many there were.
+
+    Where the coefficients vary in time they are known, and only the residual counts: y is what they leave, and xi
+    has no entries.
+    """
+
+    regressors: Float[Array, "regressor regressor"]
+    crossed: Float[Array, "target regressor"]
+    squares: Float[Array, "target target"]
+    number: Float[Array, ""]
+
+
+class Statistics(NamedTuple):
+    """What `maximise` needs of a sequence; those of several sequences are added."""
+
+    moves: Moments
+    emissions: Moments
+    first: Moments
+    """The regression of z_1 on the number one."""
+
+
+def statistics(sequence: Sequence, inputs: Any, found: Smoothed, *, varies: bool) -> Statistics:
+    """The expected statistics of one sequence, from its smoothed states."""
+    mean, covariance, crossed = found
+    dtype = mean.dtype
+    valid = jnp.ones(len(mean), bool) if sequence.valid is None else sequence.valid
+    observed = valid if sequence.observed is None else valid & sequence.observed.any(1)
+    systems = jax.vmap(lambda varying: merged(sequence.fixed, varying), axis_size=len(mean))(sequence.varying)
+    one = jnp.ones((len(mean), 1), dtype)
+    known = one if inputs is None else jnp.concatenate([inputs.astype(dtype), one], 1)
+    now = jnp.concatenate([mean, known], 1)
+    spread = jnp.zeros((len(mean), now.shape[1], now.shape[1]), dtype)
+    spread = spread.at[:, : mean.shape[1], : mean.shape[1]].set(covariance)
+    after = jnp.zeros((len(crossed), mean.shape[1], now.shape[1]), dtype)
+    after = after.at[:, :, : mean.shape[1]].set(jnp.swapaxes(crossed, 1, 2))
+    before = jax.tree.map(lambda a: a[:-1], systems)
+    matrix, offset, left = jax.vmap(_imputed)(
+        systems, sequence.xs, jnp.ones_like(sequence.xs, bool) if sequence.observed is None else sequence.observed
+    )
+    if varies:
+        moves = jax.vmap(_left_of_move)(before, now[:-1], spread[:-1], mean[1:], covariance[1:], after)
+        emissions = jax.vmap(_left_of_emission)(systems, now, spread, matrix, offset, left)
+    else:
+        moves = jax.vmap(_of_move)(before, now[:-1], spread[:-1], mean[1:], covariance[1:], after)
+        emissions = jax.vmap(_of_emission)(systems, now, spread, matrix, offset, left)
+    return Statistics(
+        _summed(moves, valid[1:].astype(dtype)),
+        _summed(emissions, observed.astype(dtype)),
+        Moments(
+            jnp.ones((1, 1), dtype),
+            mean[0][:, None],
+            covariance[0] + jnp.outer(mean[0], mean[0]),
+            jnp.ones((), dtype),
+        ),
+    )
+
+
+def _summed(moments: Moments, weights: Array) -> Moments:
+    return Moments(*[jnp.tensordot(weights, each, 1) for each in moments])
+
+
+def _of_move(system: System, now, spread, after, after_spread, crossed) -> Moments:
+    del system
+    return Moments(
+        spread + jnp.outer(now, now),
+        crossed + jnp.outer(after, now),
+        after_spread + jnp.outer(after, after),
+        jnp.ones((), now.dtype),
+    )
+
+
+def _left_of_move(system: System, now, spread, after, after_spread, crossed) -> Moments:
+    """Moments of z' - A z - a - B u alone."""
+    state = after.shape[0]
+    mean = after - system.transition @ now[:state] - system.shift
+    shared = system.transition @ crossed[:, :state].T
+    moved = system.transition @ spread[:state, :state] @ system.transition.T
+    return _of_residual(mean, after_spread - shared - shared.T + moved)
+
+
+def _of_residual(mean: Array, covariance: Array) -> Moments:
+    nothing = jnp.zeros((0, 0), mean.dtype)
+    crossed = jnp.zeros((mean.shape[0], 0), mean.dtype)
+    return Moments(nothing, crossed, symmetric(covariance) + jnp.outer(mean, mean), jnp.ones((), mean.dtype))
+
+
+def _imputed(system: System, x: Array, observed: Array) -> tuple[Array, Array, Array]:
+    """x with its missing entries as expected: x = matrix z + offset + noise, given z and the entries that are known."""
+    noise = outer(system.emission_noise)
+    eye = jnp.eye(x.shape[0], dtype=x.dtype)
+    both = observed[:, None] & observed
+    gain = noise @ semidefinite_inverse(jnp.where(both, noise, eye))
+    gain = jnp.where(~observed[:, None] & observed, gain, 0.0)
+    absent = jnp.where(~observed[:, None], eye, 0.0)
+    matrix = (absent - gain) @ system.emission
+    offset = jnp.where(observed, x, system.offset) + gain @ jnp.where(observed, x - system.offset, 0.0)
+    left = absent @ noise @ absent - gain @ noise @ absent
+    return matrix, offset, symmetric(left)
+
+
+def _of_emission(system: System, now, spread, matrix, offset, left) -> Moments:
+    state = system.transition.shape[0]
+    x = matrix @ now[:state] + offset
+    return Moments(
+        spread + jnp.outer(now, now),
+        matrix @ spread[:state] + jnp.outer(x, now),
+        symmetric(matrix @ spread[:state, :state] @ matrix.T + left) + jnp.outer(x, x),
+        jnp.ones((), now.dtype),
+    )
+
+
+def _left_of_emission(system: System, now, spread, matrix, offset, left) -> Moments:
+    """Moments of x - C z - c - D u alone."""
+    state = system.transition.shape[0]
+    rows = matrix - system.emission
+    mean = rows @ now[:state] + offset - system.offset
+    return _of_residual(mean, rows @ spread[:state, :state] @ rows.T + left)
+
+
+class Regression(NamedTuple):
+    """The parts of one regression after the maximisation."""
+
+    matrix: Any
+    inputs: Any
+    offset: Any
+    noise: Covariance
+
+
+def maximise_regression(now: Regression, free: tuple[bool, ...], moments: Moments, prior: Prior) -> Regression:
+    """The coefficients and the covariance of greatest expected likelihood, of those that are `free`."""
+    width = moments.regressors.shape[0]
+    if not width:
+        scatter = moments.squares
+        return now._replace(noise=now.noise.maximise(scatter, moments.number, prior)) if free[3] else now
+    target, state = moments.crossed.shape[0], plain(now.matrix).shape[1]
+    dtype = moments.crossed.dtype
+    columns = [slice(0, state), slice(state, width - 1), slice(width - 1, width)]
+    parts: list[Any] = [now.matrix, now.inputs, now.offset]
+    whole = jnp.zeros((target, width), dtype)
+    for part, where in zip(parts, columns, strict=True):
+        if part is not None:
+            whole = whole.at[:, where].set(plain(part).reshape(target, -1))
+    structured = hasattr(now.matrix, "maximise")
+    if structured and free[0]:
+        crossed = moments.crossed[:, :state] - whole[:, state:] @ moments.regressors[state:, :state]
+        parts[0] = now.matrix.maximise(moments.regressors[:state, :state], crossed)
+        whole = whole.at[:, :state].set(plain(parts[0]))
+    chosen = jnp.concatenate(
+        [jnp.full(columns[i].stop - columns[i].start, free[i] and not (i == 0 and structured)) for i in range(3)]
+    )
+    inverse = semidefinite_inverse(jnp.where(chosen[:, None] & chosen, moments.regressors, 0.0))
+    change = (moments.crossed - whole @ moments.regressors) @ inverse
+    whole = whole + now.noise.within(jnp.where(chosen, change, 0.0))
+    for i, where in enumerate(columns):
+        if free[i] and parts[i] is not None and not (i == 0 and structured):
+            parts[i] = whole[:, where].reshape(plain(parts[i]).shape)
+    noise = now.noise
+    if free[3]:
+        crossed = whole @ moments.crossed.T
+        scatter = moments.squares - crossed - crossed.T + whole @ moments.regressors @ whole.T
+        noise = now.noise.maximise(symmetric(scatter), moments.number, prior)
+    return Regression(parts[0], parts[1], parts[2], noise)
