@@ -5,6 +5,7 @@ from hiddenstate.learn.em import EM
 from hiddenstate.learn.fit import fit
 from hiddenstate.learn.lbfgs import LBFGS
 from hiddenstate.learn.method import Fit, Method
+from hiddenstate.learn.online import Online, update
 from hiddenstate.learn.scores import Score, score
 from hiddenstate.learn.select import Candidate, Selection, select
 from hiddenstate.learn.sgd import SGD
@@ -18,6 +19,7 @@ __all__ = [
     "Contender",
     "Fit",
     "Method",
+    "Online",
     "Row",
     "Score",
     "Selection",
@@ -26,4 +28,5 @@ __all__ = [
     "fit",
     "score",
     "select",
+    "update",
 ]

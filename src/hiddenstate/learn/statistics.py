@@ -128,15 +128,14 @@ def add(ones: Any, others: Any) -> Any:
     return jax.tree.map(jnp.add, ones, others)
 
 
-@eqx.filter_jit
-def blend(kept: Any, new: Any, rate: Any, scale: Any) -> Any:
+def blend(kept: Any, new: Any, rate: float, scale: float) -> Any:
     """What is remembered of statistics after new ones: (1 - rate) of the old and `rate` of the new times `scale`."""
+    return _blend(kept, new, *(jnp.asarray(x, jnp.result_type(float)) for x in (rate, scale)))
 
-    def mix(a, b):
-        weight = jnp.asarray(rate, a.dtype)
-        return (1 - weight) * a + weight * jnp.asarray(scale, a.dtype) * b
 
-    return jax.tree.map(mix, kept, new)
+@eqx.filter_jit
+def _blend(kept, new, rate, scale):
+    return jax.tree.map(lambda a, b: (1 - rate.astype(a.dtype)) * a + (rate * scale).astype(a.dtype) * b, kept, new)
 
 
 def occupancies(models: Any, statistics: Any) -> np.ndarray | None:
