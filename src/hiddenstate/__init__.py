@@ -55,15 +55,18 @@ if TYPE_CHECKING:
     from hiddenstate.latent import InputDriven as InputDriven
     from hiddenstate.latent import NegativeBinomialDurations as NegativeBinomialDurations
     from hiddenstate.latent import emissions as emissions
+    from hiddenstate.learn import EM as EM
     from hiddenstate.learn import LBFGS as LBFGS
     from hiddenstate.learn import SGD as SGD
     from hiddenstate.learn import Comparison as Comparison
     from hiddenstate.learn import Fit as Fit
     from hiddenstate.learn import Score as Score
+    from hiddenstate.learn import Selection as Selection
     from hiddenstate.learn import compare as compare
     from hiddenstate.learn import default_models as default_models
     from hiddenstate.learn import fit as fit
     from hiddenstate.learn import score as score
+    from hiddenstate.learn import select as select
     from hiddenstate.networks import RNN as RNN
     from hiddenstate.networks import Embedding as Embedding
     from hiddenstate.strategies import Associative as Associative
@@ -122,7 +125,20 @@ _HOMES = {
         "NegativeBinomialDurations",
         "emissions",
     ),
-    "hiddenstate.learn": ("LBFGS", "SGD", "Comparison", "Fit", "Score", "compare", "default_models", "fit", "score"),
+    "hiddenstate.learn": (
+        "EM",
+        "LBFGS",
+        "SGD",
+        "Comparison",
+        "Fit",
+        "Score",
+        "Selection",
+        "compare",
+        "default_models",
+        "fit",
+        "score",
+        "select",
+    ),
     "hiddenstate.networks": ("RNN", "Embedding"),
     "hiddenstate.strategies": ("Associative", "Auto", "Sequential", "unroll"),
 }

@@ -254,15 +254,40 @@ def samples_come_from_the_model(model, grid):
 # -- 8 ---------------------------------------------------------------------------------------------------------
 
 
-def missing_is_marginalised_or_refused(model):
-    """A model that cannot marginalise a missing observation says so, and says where it is."""
+def missing_is_marginalised_or_refused(model, grid, exact: bool = True):
+    """A model that cannot marginalise a missing observation says so, and says where it is.
+
+    One that can gives the sum over all values that might have stood there (`exact` is False where that holds only in
+    expectation), and a missing end is no observation at all. A stream does the same step by step.
+    """
     data = draw(model, 4, seed=8)
     gaps = np.zeros(data.shape[:2], bool)
     gaps[0, 2] = True
     with_gap = hs.Sequences.padded(data.values, missing=gaps, schema=model.schema)
-    for function in (hs.log_prob, hs.predictive, hs.states):
-        with pytest.raises(hs.MissingDataError, match="sequence 0 has a missing value at step 2"):
-            function(model, with_gap)
+    if not has(model, "prepare_partial"):
+        for function in (hs.log_prob, hs.predictive, hs.states):
+            with pytest.raises(hs.MissingDataError, match="sequence 0 has a missing value at step 2"):
+                function(model, with_gap)
+        return
+    without_end = hs.Sequences.padded(data.values, missing=np.arange(4)[None] == 3, schema=model.schema)
+    steps = hs.step_log_probs(model, data)[0]
+    for strategy in strategies(model):
+        close(hs.step_log_probs(model, without_end, strategy=strategy)[0], steps.at[3].set(0.0), model)
+    stream = hs.Stream(model)
+    for x, gone in zip(data[0], gaps[0], strict=True):
+        stream.push(None if gone else x)
+    close(stream.log_prob, hs.log_prob(model, with_gap)[0], model)
+    if not exact:
+        return
+    values, weights = grid
+    filled = np.repeat(data.values, len(values), axis=0)
+    filled[:, 2] = values
+    every = np.asarray(hs.log_prob(model, hs.Sequences.padded(filled, schema=model.schema)), np.float64)
+    quadrature = 0 if np.all(np.asarray(weights) == 1) else 1e-3
+    for strategy in strategies(model):
+        found = float(hs.log_prob(model, with_gap, strategy=strategy)[0])
+        expected = np.log((np.exp(every - every.max()) * weights).sum()) + every.max()
+        assert abs(found - expected) < 10 * tolerance(model) * max(1, abs(expected)) + quadrature
 
 
 def all_laws(model, grid):
@@ -275,4 +300,4 @@ def all_laws(model, grid):
     combine_is_associative(model)
     saving_changes_nothing(model)
     samples_come_from_the_model(model, grid)
-    missing_is_marginalised_or_refused(model)
+    missing_is_marginalised_or_refused(model, grid)

@@ -22,6 +22,8 @@ class Case(NamedTuple):
     recipe: str
     make: Callable
     grid: tuple[np.ndarray, np.ndarray]
+    exact: bool = True
+    """Whether a missing observation is summed out exactly, not only in expectation."""
 
 
 def _line(points: int = 281, reach: float = 4.4):
@@ -160,3 +162,95 @@ for name, data, grid in (
 ):
     kind = "symbols" if data is SYMBOL_DATA else "real"
     CASES[f"{name}, {kind}"] = Case(name, baseline(name, lambda d=data: hs.Sequences.of(d)), grid)
+
+
+def latent(make):
+    """A latent-state model with noise on every learned number."""
+    return lambda key: perturbed(make(), key)
+
+
+CHAIN = {"initial": [0.5, 0.2, 0.3], "transition": [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]]}
+FORWARD = {"initial": [1.0, 0.0, 0.0], "transition": [[0.6, 0.4, 0.0], [0.0, 0.7, 0.3], [0.0, 0.0, 1.0]]}
+RENEWAL = {"initial": [0.5, 0.2, 0.3], "transition": [[0.0, 0.4, 0.6], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]]}
+THREE_SYMBOLS = [[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.2, 0.6, 0.2]]
+
+
+def _emissions():
+    e = hs.emissions
+    return {
+        "categorical": (lambda: e.Categorical(probs=THREE_SYMBOLS), SYMBOLS),
+        "bernoulli": (lambda: e.Bernoulli(probs=[[0.7, 0.2], [0.1, 0.8], [0.5, 0.5]]), BITS),
+        "poisson": (lambda: e.Poisson(rates=[0.5, 2.0, 5.0]), _counts(60)),
+        "negative-binomial": (
+            lambda: e.NegativeBinomial(means=[0.5, 1.0, 3.0], concentrations=[2.0, 1.0, 4.0]),
+            _counts(250),
+        ),
+        "gaussian": (lambda: e.Gaussian(means=[-1.0, 0.0, 1.5], covariances=[0.5, 1.0, 0.3]), _line()),
+        "gaussian-full": (
+            lambda: e.Gaussian(
+                means=[[-1.0, 0.5], [0.0, 0.0], [1.0, 1.0]],
+                covariances=[[[1.0, 0.5], [0.5, 1.0]], [[0.5, 0.0], [0.0, 0.5]], [[1.0, -0.3], [-0.3, 0.6]]],
+            ),
+            _plane(),
+        ),
+        "student-t": (
+            lambda: e.StudentT(locations=[-1.0, 0.0, 1.0], scales=[0.5, 1.0, 0.4], degrees=[6.0, 9.0, 12.0]),
+            _line(401, 11.0),
+        ),
+        "gaussian-mixture": (
+            lambda: e.GaussianMixture(
+                weights=[[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]],
+                means=[[-1.0, 0.0], [0.0, 1.0], [2.0, -2.0]],
+                covariances=[[0.5, 1.0], [0.3, 0.4], [1.0, 0.5]],
+            ),
+            _line(),
+        ),
+        "autoregressive": (
+            lambda: e.Autoregressive(
+                intercepts=[0.0, 0.5, -0.5], weights=[[0.5, 0.1], [-0.3, 0.2], [0.1, 0.1]], variances=[0.5, 1.0, 0.7]
+            ),
+            _line(),
+        ),
+        "columns": (
+            lambda: e.Columns(
+                {
+                    "kind": e.Categorical(probs=[[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]]),
+                    "size": e.Gaussian(means=[-1.0, 0.0, 1.5], covariances=[0.5, 1.0, 0.3]),
+                }
+            ),
+            _record(),
+        ),
+    }
+
+
+EMISSIONS = _emissions()
+for family, (emitted, grid) in EMISSIONS.items():
+    CASES[f"hmm, {family}"] = Case("hmm", latent(lambda e=emitted: hs.HMM(**CHAIN, emission=e())), grid)
+CASES["hmm, zeros"] = Case("hmm", latent(lambda: hs.HMM(**FORWARD, emission=EMISSIONS["categorical"][0]())), SYMBOLS)
+CASES["hmm, stationary"] = Case(
+    "hmm",
+    latent(lambda: hs.HMM("stationary", CHAIN["transition"], EMISSIONS["gaussian"][0]())),
+    EMISSIONS["gaussian"][1],
+)
+CASES["hsmm, categorical"] = Case(
+    "hsmm",
+    latent(
+        lambda: hs.HSMM(
+            **RENEWAL,
+            durations=[[0.5, 0.5, 0.0], [0.1, 0.2, 0.7], [0.3, 0.3, 0.4]],
+            emission=EMISSIONS["categorical"][0](),
+        )
+    ),
+    SYMBOLS,
+)
+CASES["hsmm, negative binomial"] = Case(
+    "hsmm",
+    latent(
+        lambda: hs.HSMM(
+            **RENEWAL,
+            durations=hs.NegativeBinomialDurations([2.0, 3.0, 1.5], [1.0, 2.0, 3.0], 4),
+            emission=EMISSIONS["gaussian"][0](),
+        )
+    ),
+    EMISSIONS["gaussian"][1],
+)

@@ -49,7 +49,7 @@ class TestLaws:
         laws.samples_come_from_the_model(model_of(name, precision), CASES[name].grid)
 
     def test_missing_observations_are_marginalised_or_refused(self, name, precision):
-        laws.missing_is_marginalised_or_refused(model_of(name, precision))
+        laws.missing_is_marginalised_or_refused(model_of(name, precision), CASES[name].grid, CASES[name].exact)
 
 
 def test_every_recipe_has_joined_the_laws():

@@ -11,6 +11,8 @@ from hiddenstate._types import Array, Float
 from hiddenstate.core import register
 from hiddenstate.latent.hmm.rows import Rows
 
+_STEPS = 10
+
 
 @register("initial-probabilities")
 class InitialProbs(eqx.Module):
@@ -72,3 +74,35 @@ def stationary(matrix: Float[Array, "state state"]) -> Float[Array, " state"]:
     ones = jnp.ones(len(matrix), matrix.dtype)
     found = jnp.linalg.solve((jnp.eye(len(matrix), dtype=matrix.dtype) - matrix + 1).T, ones)
     return jnp.maximum(found, 0.0) / jnp.maximum(found, 0.0).sum()
+
+
+def climbed(
+    old: Rows, found: Rows, moves: Float[Array, "state state"], first: Float[Array, " state"], extra: Any
+) -> Rows:
+    """Transitions under which expected moves and a stationary start are more probable together than under the old ones.
+
+    From the better of the old matrix and the one that fits the moves alone, gradient steps in the logits, scaled by the
+    number of moves out of each state, each of the best of several lengths; one that gains nothing is not taken.
+    """
+    allowed = old.allowed
+
+    def gain(logits):
+        log_probs = jax.nn.log_softmax(jnp.where(allowed, logits, -jnp.inf))
+        used = jnp.where(allowed, (moves + extra) * jnp.where(allowed, log_probs, 0.0), 0.0).sum()
+        start = stationary(jnp.exp(log_probs))
+        return used + jnp.where(first > 0, first * jnp.log(jnp.where(start > 0, start, 1.0)), 0.0).sum()
+
+    def better(candidates):
+        values = jax.vmap(gain)(candidates)
+        return candidates[jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))]
+
+    lengths = jnp.append(2.0 ** jnp.arange(2, -14, -1), 0.0).astype(moves.dtype)[:, None, None]
+    weight = moves.sum(1, keepdims=True) + 1
+
+    def step(logits, _):
+        slope = jnp.where(allowed, jax.grad(gain)(logits), 0.0) / weight
+        return better(logits + lengths * slope), None
+
+    start = better(jnp.stack([jnp.where(allowed, rows.log_probs, 0.0) for rows in (old, found)]))
+    logits = jax.lax.scan(step, start, None, length=_STEPS)[0]
+    return eqx.tree_at(lambda rows: rows.logits, old, logits)

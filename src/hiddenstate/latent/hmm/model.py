@@ -17,7 +17,7 @@ from hiddenstate.distributions import mixture
 from hiddenstate.inference.posterior import Decoded
 from hiddenstate.latent.emissions import Emission
 from hiddenstate.latent.hmm import parallel, recursions
-from hiddenstate.latent.hmm.initials import InitialProbs, Stationary
+from hiddenstate.latent.hmm.initials import InitialProbs, Stationary, climbed
 from hiddenstate.latent.hmm.operators import Dense
 from hiddenstate.latent.hmm.parallel import Stretch
 from hiddenstate.latent.hmm.recursions import Chain, Forward
@@ -260,10 +260,10 @@ class HMM(SequenceModel):
         model = eqx.tree_at(lambda m: m.emission, self, emission)
         rows = self.transition.rows
         stay = jnp.eye(rows.allowed.shape[0], dtype=self.transition.probs.dtype)
-        drawn = generator(transition_key).dirichlet(np.ones(len(stay)), len(stay)).astype(stay.dtype)
+        drawn: Any = generator(transition_key).dirichlet(np.ones(len(stay)), len(stay)).astype(stay.dtype)
         model = eqx.tree_at(lambda m: m.transition.rows, model, rows.with_counts(drawn + 3 * stay + 0.05))
         if isinstance(self.start, InitialProbs):
-            counts = generator(initial_key).dirichlet(np.full(len(stay), 5.0)).astype(stay.dtype)
+            counts: Any = generator(initial_key).dirichlet(np.full(len(stay), 5.0)).astype(stay.dtype)
             model = eqx.tree_at(lambda m: m.start, model, self.start.maximise(counts + 0.05, 0.0))
         return model
 
@@ -416,20 +416,11 @@ class HMM(SequenceModel):
         return self.transition.statistics(pairs, steps.inputs[:-1])
 
     def _with_transition(self, statistics: Statistics, prior: Prior) -> "HMM":
-        """New transitions. A stationary start depends on them too: then a step towards them that gains is taken."""
+        """New transitions. A stationary start depends on them too, and there is no closed form."""
         found = self.transition.maximise(statistics.transition, prior)
-        if not isinstance(self.start, Stationary) or found.rows.fixed:
-            return eqx.tree_at(lambda m: m.transition, self, found)
-        old, new = self.transition.probs, found.probs
-
-        def gain(matrix):
-            moves = jnp.where(statistics.transition > 0, statistics.transition * safe_log(matrix), 0.0).sum()
-            first = jnp.where(statistics.initial > 0, statistics.initial * safe_log(self.start.probs(matrix)), 0.0)
-            prior_gain = jnp.where(self.transition.rows.allowed, prior.pseudocount * safe_log(matrix), 0.0)
-            return moves + first.sum() + prior_gain.sum()
-
-        shares = jnp.append(0.5 ** jnp.arange(20, dtype=old.dtype), jnp.zeros((), old.dtype))
-        paths = old + shares[:, None, None] * (new - old)
-        best = paths[jnp.argmax(jax.vmap(gain)(paths))]
-        rows = self.transition.rows.with_counts(best)
-        return eqx.tree_at(lambda m: m.transition.rows, self, rows)
+        if isinstance(self.start, Stationary) and not found.rows.fixed:
+            best = climbed(
+                self.transition.rows, found.rows, statistics.transition, statistics.initial, prior.pseudocount
+            )
+            found = eqx.tree_at(lambda t: t.rows, found, best)
+        return eqx.tree_at(lambda m: m.transition, self, found)
