@@ -59,6 +59,11 @@ class Categorical(PartialEmission):
         return jnp.exp(self.log_probs)
 
     @property
+    def block(self) -> int:
+        """At least as many steps as there are counts to add them to."""
+        return max(super().block, self.logits.size)
+
+    @property
     def free_parameters(self) -> int:
         """One less than the possible symbols of each state."""
         return int(np.asarray(self.possible).sum()) - self.states

@@ -77,6 +77,11 @@ class Columns(PartialEmission):
         return max(part.inputs for part in self.parts)
 
     @property
+    def block(self) -> int:
+        """The largest that a column asks for."""
+        return max(part.block for part in self.parts)
+
+    @property
     def free_parameters(self) -> int:
         """Those of all columns."""
         return sum(part.free_parameters for part in self.parts)

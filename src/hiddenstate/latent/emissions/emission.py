@@ -24,8 +24,6 @@ Self = TypeVar("Self", bound="Emission")
 NOTHING = Prior()
 """Maximum likelihood."""
 
-_BLOCK = 1024
-
 
 class Emission(eqx.Module):
     """A distribution of the observation for each of K hidden states, all of one family.
@@ -63,6 +61,11 @@ class Emission(eqx.Module):
         return 0
 
     @property
+    def block(self) -> int:
+        """How many steps are summed at once."""
+        return 1024
+
+    @property
     def free_parameters(self) -> int:
         """How many numbers are free to vary: what a criterion such as BIC counts."""
         return parameter_count(self)
@@ -97,14 +100,14 @@ class Emission(eqx.Module):
         """
         weights = jnp.asarray(weights, dtype_of(self))
         steps = steps._replace(valid=None)
-        time = steps.length
-        if time <= _BLOCK:
+        time, block = steps.length, self.block
+        if time <= block:
             return self.sums(weights, steps, pasts)
-        count = -(-time // _BLOCK)
+        count = -(-time // block)
 
         def blocks(array: Any) -> Any:
-            padded = jnp.pad(array, [(0, count * _BLOCK - time), *((0, 0) for _ in array.shape[1:])])
-            return padded.reshape(count, _BLOCK, *array.shape[1:])
+            padded = jnp.pad(array, [(0, count * block - time), *((0, 0) for _ in array.shape[1:])])
+            return padded.reshape(count, block, *array.shape[1:])
 
         folded = jax.tree.map(blocks, (weights, steps, pasts))
         shapes = jax.eval_shape(lambda block: self.sums(*block), jax.tree.map(lambda a: a[0], folded))

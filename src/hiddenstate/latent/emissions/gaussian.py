@@ -153,17 +153,30 @@ class Gaussian(PartialEmission):
         return NormalDistribution(self.means, deviations, validate_args=False).to_event(1)
 
     def log_likelihoods(self, x: Any, u: Any = None, past: Any = None) -> Float[Array, " states"]:
-        """The log-density under each state: one product of deviations with the inverse factors."""
-        apart = self._apart(x) - self.offsets
+        """The log-density under each state: one product of the observation with the inverse factors of all."""
         if self._matrices:
-            inverse = inverse_factor(self.spread, self.columns)
-            pattern = "ij,kj->ki" if self.covariance == "tied" else "kij,kj->ki"
-            white = jnp.einsum(pattern, inverse, apart)
-            size = half_log_determinant(self.spread, self.columns)
+            white, size = self._white(x), half_log_determinant(self.spread, self.columns)
         else:
-            white, size = apart * jnp.exp(-self._deviations), self._deviations.sum(-1)
+            white = (self._apart(x) - self.offsets) * jnp.exp(-self._deviations)
+            size = self._deviations.sum(-1)
         units = jnp.log(self.scale.value).sum() + 0.5 * LOG_2_PI * self.columns
         return -0.5 * (white**2).sum(-1) - size - units
+
+    def _white(self, x: Any) -> Float[Array, "states column"]:
+        """Deviations from the means as independent standard normal numbers.
+
+        Only one product depends on the observation, so that over many steps it is one large product of matrices. The
+        mean of all centres is taken off first: what is lost then is no more than the observation has lost already.
+        """
+        middle = self.centres.value.mean(0)
+        means = (self.centres.value - middle) / self.scale.value + self.offsets
+        x = (jnp.asarray(x, means.dtype) - middle) / self.scale.value
+        inverse = inverse_factor(self.spread, self.columns)
+        if self.covariance == "tied":
+            return jnp.matmul(x, inverse.T, precision="highest") - jnp.matmul(means, inverse.T, precision="highest")
+        stacked = jnp.moveaxis(inverse, -1, 0).reshape(self.columns, -1)
+        seen = jnp.matmul(x, stacked, precision="highest").reshape(self.offsets.shape)
+        return seen - jnp.einsum("kij,kj->ki", inverse, means, precision="highest")
 
     def partial_log_likelihoods(self, x: Any, u: Any, observed: Any) -> Float[Array, " states"]:
         """The log-density of the entries that were observed."""

@@ -99,7 +99,7 @@ class Regression(Emission):
     def distribution(self, u: Any = None, past: Any = None) -> dist.Distribution:
         """Normal distributions around the linear functions."""
         r = self.regressors(u, past)
-        means = self._reference(r) + self.scale.value * (self.offsets @ self._standardised(r))
+        means = self._reference(r) + self.scale.value * _times(self.offsets, self._standardised(r))
         deviations = self.scale.value * jnp.exp(self.spread)
         made = NormalDistribution(self._shown(means), self._shown(deviations), validate_args=False)
         return made.to_event(len(self.event_shape))
@@ -109,13 +109,13 @@ class Regression(Emission):
         return self._each(x, self.regressors(u, past)).sum(-1)
 
     def _each(self, x: Any, r: Float[Array, " regressor"]) -> Float[Array, "states column"]:
-        apart = self._apart(x, r) - self.offsets @ self._standardised(r)
+        apart = self._apart(x, r) - _times(self.offsets, self._standardised(r))
         white = apart * jnp.exp(-self.spread)
         return -0.5 * white**2 - self.spread - jnp.log(self.scale.value) - 0.5 * LOG_2_PI
 
     def _reference(self, r: Float[Array, " regressor"]) -> Float[Array, "states column"]:
         """The given linear function."""
-        return self.centres.value[..., 0] + self.centres.value[..., 1:] @ r
+        return self.centres.value[..., 0] + _times(self.centres.value[..., 1:], r)
 
     def _apart(self, x: Any, r: Float[Array, " regressor"]) -> Float[Array, "states column"]:
         """How far an observation lies from the given linear function, in units."""
@@ -223,6 +223,10 @@ class Regression(Emission):
     def _rows(self, seen: Seen) -> np.ndarray:
         dtype = dtype_of(self)
         return np.asarray(jax.vmap(self.regressors)(seen.steps(dtype).inputs, seen.lags(dtype)), float)
+
+
+def _times(coefficients: Float[Array, "*batch n"], r: Float[Array, " n"]) -> Float[Array, "*batch"]:
+    return jnp.matmul(coefficients, r, precision="highest")
 
 
 def _solved(products: Float[Array, "*batch n n"], cross: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
