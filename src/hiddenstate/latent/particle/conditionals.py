@@ -139,7 +139,7 @@ def emissions(model: Any, particles: Array, u: Any) -> Distribution:
 
 def state_count(model: Any) -> int | None:
     """How many values the hidden state has, where it is a symbol; otherwise None."""
-    made = jax.eval_shape(model.latent_initial)
+    made = jax.eval_shape(lambda: model.latent_initial())
     symbols = isinstance(made, CategoricalLogits | CategoricalProbs) and made.event_shape == ()
     support: Any = made.support
     return int(support.upper_bound) + 1 if symbols else None

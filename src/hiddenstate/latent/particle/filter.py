@@ -186,7 +186,10 @@ class ParticleFilter(SequenceModel):
         def resample(log_weights, anything):
             return self._resample(log_weights, anything, resample_key)
 
-        return self.scheme.weigh(self.model, state, element, weigh_key, resample)
+        weighed = self.scheme.weigh(self.model, state, element, weigh_key, resample)
+        if element.observed is None:
+            return weighed
+        return weighed._replace(log_evidence=jnp.where(_anything(element), weighed.log_evidence, 0.0))
 
     def _resample(self, log_weights: Array, anything: Array, key: Any) -> Resampled:
         index = jnp.arange(self.particles, dtype=jnp.int32)

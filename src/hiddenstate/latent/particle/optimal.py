@@ -147,7 +147,7 @@ class LinearNormal(Local):
         mean, spread = self._prior(model, state, z)
         matrix, offset, noise = self._emission(model, u)
         middle, covariance = matrix @ mean + offset, matrix @ spread @ matrix.T + noise
-        if jax.eval_shape(model.latent_emission, z, u).event_shape == ():
+        if jax.eval_shape(lambda z: model.latent_emission(z, u), z).event_shape == ():
             return NormalDistribution(middle[0], jnp.sqrt(covariance[0, 0]), validate_args=False)
         return MultivariateNormalDistribution(middle, covariance_matrix=covariance, validate_args=False)
 
@@ -160,7 +160,7 @@ class LinearNormal(Local):
     def _emission(self, model: Any, u: Any) -> tuple[Array, Array, Array]:
         """The emission's matrix, offset and covariance."""
         dtype = dtype_of(model)
-        zero = jnp.zeros(jax.eval_shape(model.latent_initial).event_shape, dtype)
+        zero = jnp.zeros(jax.eval_shape(lambda: model.latent_initial()).event_shape, dtype)
 
         def mean(z):
             return _moments(model.latent_emission(z, u))[0].astype(dtype)
