@@ -261,6 +261,19 @@ def test_long_sequences_are_summed_in_blocks():
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), blocks, whole)
 
 
+def test_columns_may_depend_on_inputs():
+    (line, steps, _), (counts_, other, _) = EXAMPLES["regression scalar"], EXAMPLES["poisson"]
+    both = Columns({"line": line, "count": counts_})
+    assert both.inputs == 3 and both.event_shape == (2,)
+    x, u = np.stack([steps.values, other.values], axis=1), steps.inputs
+    expected = log_likelihoods(line, x[0, 0], u[0], None) + log_likelihoods(counts_, x[0, 1], u[0], None)
+    np.testing.assert_allclose(log_likelihoods(both, x[0], u[0], None), expected, rtol=1e-12)
+    weights = EXAMPLES["poisson"].weights
+    learned = eqx.filter_jit(lambda e, *data: e.maximise(e.statistics(*data)))(both, weights, Steps(x, u))
+    alone = eqx.filter_jit(lambda e, *data: e.maximise(e.statistics(*data)))(line, weights, steps)
+    np.testing.assert_allclose(learned.emissions["line"].weights, alone.weights, rtol=1e-9)
+
+
 WRONG = {
     "row 1 of probs sums to 0.9": lambda: Categorical([[0.5, 0.5], [0.5, 0.4]]),
     r"probs\[0, 1\] is -0.5; probabilities are at least 0": lambda: Categorical([[1.5, -0.5]]),

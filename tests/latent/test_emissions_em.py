@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from scipy.special import digamma
 
 from hiddenstate.core import Prior, Steps, partition
 from hiddenstate.latent.emissions import (
@@ -18,6 +19,7 @@ from hiddenstate.latent.emissions import (
     Poisson,
     StudentT,
 )
+from hiddenstate.latent.emissions.gammas import gamma_shape
 from latent.emission_examples import EXAMPLES, FULL, MEANS, total, with_gaps
 
 CLOSED = [name for name in EXAMPLES if not name.startswith(("student", "negative", "mixture"))]
@@ -68,6 +70,17 @@ def test_the_likelihood_never_falls(name):
     _, scores = learned(example.emission, example.weights, example.steps, rounds=5)
     assert (np.diff(scores) >= -1e-9 * np.abs(scores[1:])).all(), scores
     assert scores[-1] > scores[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_shape_of_a_gamma_distribution_is_found(dtype):
+    shapes = np.logspace(-4, 6, 100)
+    excess = np.where(shapes < 1e3, np.log(shapes) - digamma(shapes), 1 / (2 * shapes) + 1 / (12 * shapes**2))
+    found = gamma_shape(jnp.asarray(excess, dtype), 1e-4, 1e6)
+    np.testing.assert_allclose(found, shapes, rtol=1e-10 if dtype == np.float64 else 3e-5)
+    np.testing.assert_allclose(
+        gamma_shape(jnp.asarray([-1.0, 0.0, 1e9], dtype), 1e-4, 1e6), [1e6, 1e6, 1e-4], rtol=1e-6
+    )
 
 
 def test_a_negative_binomial_reaches_the_most_likely_parameters():

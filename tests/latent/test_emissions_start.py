@@ -92,6 +92,12 @@ def test_states_start_at_clusters_also_where_entries_are_missing():
     )
 
 
+def test_fewer_rows_than_components_are_enough():
+    few = Sequences.of(np.array([0.0, 1.0, 5.0]))
+    made = emission_for(few, 2, key=KEY, family="gaussian-mixture", components=3)
+    assert np.isfinite(made.means).all() and (made.covariances > 0).all()
+
+
 def test_zeros_survive_a_new_start():
     symbols = Categorical([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
     data = Sequences.of([0, 1, 2, 1, 0])

@@ -283,7 +283,7 @@ class Gaussian(PartialEmission):
         """Means at random rows, covariances of all rows."""
         table = seen.filled
         _, variances = seen.column_moments()
-        means = table[random.choice(len(table), self.states, replace=False)]
+        means = seen.drawn(self.states, random)
         if self._matrices:
             matrix = overall_covariance(table, variances)
             given = matrix if self.covariance == "tied" else np.broadcast_to(matrix, (self.states, *matrix.shape))

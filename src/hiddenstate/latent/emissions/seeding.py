@@ -77,6 +77,10 @@ class Seen:
         variances = ((table - means) ** 2).sum(0) / np.maximum(seen.sum(0), 1)
         return means, np.where(variances > 1e-12 * np.maximum(means**2, 1e-300), variances, 1.0)
 
+    def drawn(self, count: int, random: np.random.Generator) -> np.ndarray:
+        """So many rows at random, all different while there are enough."""
+        return self.filled[random.choice(len(self), count, replace=count > len(self))]
+
     def steps(self, dtype: Any) -> Steps:
         """The rows as if they were the steps of one sequence."""
         values = np.nan_to_num(self.values) if np.issubdtype(self.values.dtype, np.floating) else self.values

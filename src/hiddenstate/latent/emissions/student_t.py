@@ -149,9 +149,8 @@ class StudentT(PartialEmission):
 
     def around(self, seen: Seen, random: np.random.Generator) -> "StudentT":
         """Locations at random rows, scales of all rows, ten degrees of freedom."""
-        table = seen.filled
         _, variances = seen.column_moments()
-        rows = table[random.choice(len(table), self.states, replace=False)]
+        rows = seen.drawn(self.states, random)
         both = {"locations": rows, "scales": np.broadcast_to(np.sqrt(0.8 * variances), rows.shape)}
         both["degrees"] = np.full(rows.shape, 10.0)
         return self.rebuilt({name: value.reshape(self.offsets.shape) for name, value in both.items()})
