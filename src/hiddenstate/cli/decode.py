@@ -69,16 +69,14 @@ def _decoded(model: "SequenceModel", data: "Sequences") -> dict[str, Any]:
     import numpy as np
 
     import hiddenstate as hs
-    from hiddenstate.core import has
 
-    if has(model, "most_likely_states"):
-        path = hs.most_likely_states(model, data)
-        marginals = getattr(hs.smooth(model, data), "marginals", None)
-        if marginals is not None:
-            total = float(np.asarray(path.log_prob, np.float64).sum())
-            return {"states": np.asarray(path.states), "marginals": np.asarray(marginals), "log_prob": total}
     smoothed = hs.smooth(model, data)
-    return {"mean": np.asarray(smoothed.mean), "covariance": np.asarray(smoothed.covariance)}
+    marginals = getattr(smoothed, "marginals", None)
+    if marginals is None:
+        return {"mean": np.asarray(smoothed.mean), "covariance": np.asarray(smoothed.covariance)}
+    path = hs.most_likely_states(model, data)
+    total = float(np.asarray(path.log_prob, np.float64).sum())
+    return {"states": np.asarray(path.states), "marginals": np.asarray(marginals), "log_prob": total}
 
 
 def _beside(

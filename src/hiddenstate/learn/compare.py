@@ -46,7 +46,7 @@ class Contender:
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Options of the recipe that are not its defaults."""
     sized: bool = True
-    """Whether the recipe takes `hidden`."""
+    """Whether the recipe is told the sizes of the comparison that it takes, `hidden` or `states`."""
 
 
 _EM = EM(iterations=200, restarts=3)
@@ -64,7 +64,7 @@ CONTENDERS: dict[str, Contender] = {
     "mingru": Contender(),
     "minlstm": Contender(),
     "linear": Contender(),
-    "hmm": Contender(method=_EM, sized=False, options={"states": 5}),
+    "hmm": Contender(method=_EM),
 }
 """Who takes part: a model joins the comparison by one entry here. Others run if they are named."""
 
@@ -133,6 +133,7 @@ def compare(
     *,
     key: PRNGKeyArray,
     hidden: int = 32,
+    states: int = 5,
     epochs: int | None = None,
     optimal: Any = None,
     progress: bool = True,
@@ -141,8 +142,9 @@ def compare(
     """Fit several models, by their registered names, to a part of the data and rank them by how they predict the rest.
 
     70% of the data are learned from, 15% decide when to stop, 15% are held out and scored in nats per step: whole
-    sequences where there are ten or more, otherwise the last part of each, scored given its past. `announce` is called
-    with the name of each model before it is fitted.
+    sequences where there are ten or more, otherwise the last part of each, scored given its past. Networks have
+    `hidden` units, Markov models `states` hidden states. `announce` is called with the name of each model before it is
+    fitted.
 
     Where the data were drawn from a known model, `optimal` is what knows it, such as the `hs.tasks.hmm` that they came
     from: its ``optimal(data).step_log_probs`` are the best predictions there are, and the table says how far each model
@@ -157,12 +159,13 @@ def compare(
         raise DataError("there is no model to compare; name at least one.")
     split_key, *keys = jr.split(key, 1 + len(names))
     parts = _split(data, split_key)
+    sizes = {"hidden": hidden, "states": states}
     found: dict[str, tuple[Fit, float]] = {}
     for name, model_key in zip(names, keys, strict=True):
         if announce is not None:
             announce(name)
         began = time.perf_counter()
-        found[name] = _fit(name, parts, model_key, hidden, epochs, progress), time.perf_counter() - began
+        found[name] = _fit(name, parts, model_key, sizes, epochs, progress), time.perf_counter() - began
     nats = {name: step_nats(result.model, parts.test) for name, (result, _) in found.items()}
     best = None if optimal is None else _optimal_nats(optimal, parts.test)
     return Comparison(
@@ -190,11 +193,13 @@ def _split(data: Sequences, key: PRNGKeyArray) -> _Parts:
     return _Parts(train, validation, test, said)
 
 
-def _fit(name: str, parts: _Parts, key: PRNGKeyArray, hidden: int, epochs: int | None, progress: bool) -> Fit:
+def _fit(
+    name: str, parts: _Parts, key: PRNGKeyArray, sizes: Mapping[str, int], epochs: int | None, progress: bool
+) -> Fit:
     contender = CONTENDERS.get(name, Contender())
     build_key, fit_key = jr.split(key)
-    sizes = {"hidden": hidden} if contender.sized and takes(name, "hidden") else {}
-    model = build(name, parts.train, key=build_key, **sizes, **contender.options)
+    taken = {option: size for option, size in sizes.items() if contender.sized and takes(name, option)}
+    model = build(name, parts.train, key=build_key, **{**taken, **contender.options})
     method, train = default_method(name, parts.train, epochs, model)
     return fit(model, train, method, key=fit_key, validation=parts.validation, progress=progress)
 

@@ -46,8 +46,8 @@ class Online(SequenceModel):
     statistics (online EM: Cappé 2011), whose size does not depend on how much has been seen, and the last few steps.
 
     `rate` is the share of what is remembered that one step replaces: 0.001 keeps a memory of about 1000 steps, and so
-    follows data that change. Without it the memory grows with what was seen, and the model settles. The parameters stay as they are until `wait` steps
-    have been seen. `pseudocount`, `variance_floor` and `only` are those of `hs.EM`.
+    follows data that change. Without it the memory grows with what was seen, and the model settles. The parameters stay
+    as they are until `wait` steps have been seen. `pseudocount`, `variance_floor` and `only` are those of `hs.EM`.
     """
 
     model: Any

@@ -59,7 +59,8 @@ def print_ranking(comparison: Comparison) -> None:
     """Print the table, best first, baselines dimmed."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True)
-    for name in ("nats per step", "to the best", "parameters", "seconds"):
+    known = comparison.optimal_nats is not None
+    for name in ("nats per step", "to the best", *(["above optimal"] if known else []), "parameters", "seconds"):
         table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     table.add_column("note")
     for row in comparison.rows:
@@ -75,6 +76,7 @@ def _cells(row: Row, best: Row) -> tuple[str, ...]:
         row.model,
         f"{row.nats_per_step:.4f} ± {row.standard_error:.4f}",
         behind,
+        *([] if row.above_optimal is None else [f"{row.above_optimal:.4f}"]),
         f"{row.parameters:,}",
         f"{row.seconds:.1f}",
         ", ".join(notes),
@@ -93,6 +95,11 @@ def meaning(comparison: Comparison) -> str:
         listed = close[0] if len(close) == 1 else f"{', '.join(close[:-1])} and {close[-1]}"
         said += f", but {listed} {'is' if len(close) == 1 else 'are'} within two standard errors of it"
     said += "."
+    if best.above_optimal is not None:
+        said += (
+            f" The best possible prediction needs {comparison.optimal_nats_per_step:.4f} nats per step here, "
+            f"and {best.model} {best.above_optimal:.4f} more."
+        )
     if best.baseline:
         return f"{said} No network beats this baseline here: fit longer, give more data, or there is no more to know."
     rival = next((r for r in comparison.rows if r.baseline), None)

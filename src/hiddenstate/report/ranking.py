@@ -35,10 +35,27 @@ def plot_ranking(comparison: Comparison, path: str | Path) -> None:
             label.set_color(style.FAINT if row.baseline else style.INK)
         left.set_ylim(len(rows) - 0.5, -0.5)
         _leave_out_far(left, right, rows)
+        _mark_optimal(left, comparison.optimal_nats_per_step)
         left.set_xlabel("nats per held-out step (lower is better)")
         right.set_xlabel("nats per step behind the best (paired)")
         baselines = " Hollow: baselines." if any(row.baseline for row in rows) else ""
         left.set_title(f"Bars: one standard error.{baselines}", fontsize=9.5, color=style.FAINT)
+
+
+def _mark_optimal(axes: "Axes", optimal: float | None) -> None:
+    """A line where the best possible prediction is, where that is known."""
+    if optimal is None:
+        return
+    axes.axvline(optimal, color=style.ACCENT, linewidth=1.2, linestyle=(0, (4, 3)), zorder=0)
+    axes.annotate(
+        "best possible",
+        (optimal, 0.02),
+        (4, 0),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        color=style.ACCENT,
+        fontsize=8.5,
+    )
 
 
 def _leave_out_far(left: "Axes", right: "Axes", rows: list[Row]) -> None:
