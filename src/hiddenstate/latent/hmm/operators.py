@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from hiddenstate._types import Array, Float, Num, Shaped
+from hiddenstate._types import Array, Float, Num
 from hiddenstate.ops.simplex import safe_log
 
 
@@ -34,22 +34,21 @@ class Dense(eqx.Module):
         """The belief over hidden states alone."""
         return belief
 
-    def best(self, scores: Float[Array, " state"]) -> tuple[Float[Array, " state"], Shaped[Array, " state"]]:
-        """The best score with which each next state is reached, and from where."""
-        joint = scores[:, None] + safe_log(self.matrix)
-        return joint.max(0), joint.argmax(0).astype(jnp.int32)
+    def best(self, scores: Float[Array, " state"]) -> Float[Array, " state"]:
+        """The best score with which each next state is reached; of an operator of logarithms."""
+        return (scores[:, None] + self.matrix).max(0)
 
-    def previous(self, pointers: Shaped[Array, " state"], state: Any) -> Any:
-        """The predecessor that the pointers of `best` give."""
-        return pointers[state]
+    def previous(self, scores: Float[Array, " state"], following: Any) -> Any:
+        """The state from which that score is reached; of an operator of logarithms."""
+        return jnp.argmax(scores + self.matrix[:, following]).astype(jnp.int32)
 
     def draw(self, belief: Float[Array, " state"], following: Any, noise: Float[Array, " state"]) -> Any:
         """A state from p(state | next state): the best of the log-probabilities with Gumbel noise."""
         return jnp.argmax(safe_log(belief * self.matrix[:, following]) + noise).astype(jnp.int32)
 
     def log_move(self, state: Any, following: Any) -> Float[Array, ""]:
-        """The log-probability of a move."""
-        return safe_log(self.matrix[state, following])
+        """The log-probability of a move; of an operator of logarithms."""
+        return self.matrix[state, following]
 
     def hidden(self, state: Any) -> Any:
         """The hidden state that an index of the chain stands for."""
@@ -99,18 +98,19 @@ class Renewal(eqx.Module):
         """The belief over hidden states alone."""
         return belief.sum(-1)
 
-    def best(self, scores: Float[Array, "state duration"]) -> tuple[Float[Array, "state duration"], Any]:
-        """The best score with which each next state is reached; whether it was begun anew, and from which."""
-        joint = scores[:, :1] + safe_log(self.matrix)
-        anew = joint.max(0)[:, None] + safe_log(self.durations)
+    def best(self, scores: Float[Array, "state duration"]) -> Float[Array, "state duration"]:
+        """The best score with which each next state is reached; of an operator of logarithms."""
+        anew = (scores[:, :1] + self.matrix).max(0)[:, None] + self.durations
         on = jnp.concatenate([scores[:, 1:], jnp.full_like(scores[:, :1], -jnp.inf)], axis=1)
-        return jnp.maximum(on, anew), (anew > on, joint.argmax(0).astype(jnp.int32))
+        return jnp.maximum(on, anew)
 
-    def previous(self, pointers: Any, state: Any) -> Any:
-        """The predecessor that the pointers of `best` give."""
-        begun, origin = pointers
-        hidden, remaining = self._parts(state)
-        return jnp.where(begun[hidden, remaining], self._index(origin[hidden], 0), state + 1)
+    def previous(self, scores: Float[Array, "state duration"], following: Any) -> Any:
+        """The state from which that score is reached; of an operator of logarithms."""
+        hidden, remaining = self._parts(following)
+        longest = self.durations.shape[1] - 1
+        on = jnp.where(remaining < longest, scores[hidden, jnp.minimum(remaining + 1, longest)], -jnp.inf)
+        anew = scores[:, 0] + self.matrix[:, hidden] + self.durations[hidden, remaining]
+        return jnp.where(anew.max() > on, self._index(anew.argmax().astype(jnp.int32), 0), following + 1)
 
     def draw(self, belief: Float[Array, "state duration"], following: Any, noise: Float[Array, " candidate"]) -> Any:
         """A state from p(state | next state): counted down, or any of the states that ended."""
@@ -122,10 +122,10 @@ class Renewal(eqx.Module):
         return jnp.where(chosen < len(anew), self._index(chosen, 0), following + 1)
 
     def log_move(self, state: Any, following: Any) -> Float[Array, ""]:
-        """The log-probability of a move; `best` and `draw` give no state that cannot be reached."""
+        """The log-probability of a move; of an operator of logarithms."""
         hidden, remaining = self._parts(following)
         before, left = self._parts(state)
-        anew = safe_log(self.matrix[before, hidden]) + safe_log(self.durations[hidden, remaining])
+        anew = self.matrix[before, hidden] + self.durations[hidden, remaining]
         return jnp.where(left > 0, 0.0, anew)
 
     def hidden(self, state: Any) -> Any:

@@ -39,6 +39,10 @@ class Chain(NamedTuple):
         """The operator within such a scan."""
         return part if self.varying else self.operator
 
+    def logarithms(self) -> "Chain":
+        """The chain with logarithms in place of probabilities."""
+        return Chain(jax.tree.map(safe_log, self.operator), self.varying)
+
     def mapped(self, method: str, *arrays: Any) -> Any:
         """A method of the operator, mapped over time."""
         call = lambda operator, *each: getattr(operator, method)(*each)  # noqa: E731
@@ -173,33 +177,35 @@ def best_path(
     log_likelihoods: Float[Array, "time state"],
     valid: Shaped[Array, " time"] | None,
 ) -> Shaped[Array, " time"]:
-    """The most probable path (Viterbi), as indices of the chain's states; behind the end the last one."""
-    first = chain.at(0)
-    scores = safe_log(belief) + first.expand(log_likelihoods[0])
+    """The most probable path (Viterbi), as indices of the chain's states; behind the end the last one.
+
+    The best scores are kept and not the pointers: on the way back one column of the matrix tells the predecessor.
+    """
+    logs = chain.logarithms()
+    scores = safe_log(belief) + chain.at(0).expand(log_likelihoods[0])
 
     def advance(scores, inputs):
         likelihoods, inside, part = inputs
-        operator = chain.of(part)
+        operator = logs.of(part)
         # The scale is of no matter to the path; taking it off keeps the differences precise over long time.
         scores = scores - jnp.where(scores.max() > -jnp.inf, scores.max(), 0.0)
-        reached, pointers = operator.best(scores)
-        reached = reached + operator.expand(likelihoods)
+        reached = operator.best(scores) + operator.expand(likelihoods)
         if inside is not None:
             reached = jnp.where(inside, reached, scores)
-        return reached, pointers
+        return reached, scores
 
-    steps = jax.tree.map(lambda a: a[:-1], chain.per_step)
+    steps = jax.tree.map(lambda a: a[:-1], logs.per_step)
     following = _following(valid)
-    last, pointers = jax.lax.scan(advance, scores, (log_likelihoods[1:], following, steps))
+    last, scored = jax.lax.scan(advance, scores, (log_likelihoods[1:], following, steps))
     end = jnp.argmax(last).astype(jnp.int32)
 
     def retreat(state, inputs):
-        pointers, inside, part = inputs
-        before = chain.of(part).previous(pointers, state)
+        scores, inside, part = inputs
+        before = logs.of(part).previous(scores, state)
         before = before if inside is None else jnp.where(inside, before, state)
         return before, before
 
-    _, path = jax.lax.scan(retreat, end, (pointers, following, steps), reverse=True)
+    _, path = jax.lax.scan(retreat, end, (scored, following, steps), reverse=True)
     return jnp.append(path, end)
 
 
@@ -241,8 +247,9 @@ def path_log_prob(
     """The log-probability of a path and the observations together, step by step."""
     hidden = chain.at(0).hidden(path)
     seen = jnp.take_along_axis(log_likelihoods, hidden[:, None], axis=1)[:, 0]
+    logs = chain.logarithms()
     axes = (0 if chain.varying else None, 0, 0)
-    before = jax.tree.map(lambda a: a[:-1], chain.per_step) if chain.varying else chain.operator
+    before = jax.tree.map(lambda a: a[:-1], logs.operator) if chain.varying else logs.operator
     moves = jax.vmap(lambda operator, a, b: operator.log_move(a, b), axes)(before, path[:-1], path[1:])
     total = seen + jnp.concatenate([safe_log(belief.ravel()[path[0]])[None], moves])
     return total if valid is None else jnp.where(valid, total, 0.0)
