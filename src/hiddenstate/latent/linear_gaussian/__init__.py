@@ -1,6 +1,7 @@
-"""Linear Gaussian models: Kalman filters, smoothers, and what learns them."""
+"""Linear Gaussian models: Kalman filters, smoothers, structures, and what learns them."""
 
+from hiddenstate.latent.linear_gaussian import build, structural
 from hiddenstate.latent.linear_gaussian.model import LinearGaussian
 from hiddenstate.latent.linear_gaussian.system import Belief
 
-__all__ = ["Belief", "LinearGaussian"]
+__all__ = ["Belief", "LinearGaussian", "build", "structural"]

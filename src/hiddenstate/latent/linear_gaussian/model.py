@@ -23,6 +23,7 @@ from hiddenstate.core import (
 )
 from hiddenstate.distributions import MultivariateNormalDistribution, NormalDistribution
 from hiddenstate.inference import Decoded
+from hiddenstate.latent.linear_gaussian.continuous import over_intervals
 from hiddenstate.latent.linear_gaussian.covariances import Covariance, Diagonal, Full, Given, covariance
 from hiddenstate.latent.linear_gaussian.em import Regression, Statistics, maximise_regression, statistics
 from hiddenstate.latent.linear_gaussian.filtering import (
@@ -205,6 +206,27 @@ class LinearGaussian(SequenceModel):
                 "emission_noise is singular and not diagonal, which diffuse initial states do not allow; give it as a "
                 "vector of variances, or leave out diffuse."
             )
+
+    @classmethod
+    def from_continuous(
+        cls, A: Any, B: Any, C: Any, D: Any, dt: Any, *, noise: Any, emission_noise: Any, **rest: Any
+    ) -> "LinearGaussian":
+        r"""The system :math:`\dot z = A z + B u`, :math:`x = C z + D u`, observed every `dt`, by exact discretisation.
+
+        `noise` is the intensity of white noise that drives z, `emission_noise` the variance of each observation; B
+        and D may be None. `u` stays the same over each step. With one `dt` per step, (time,), observations are
+        unevenly spaced: entry t is the time from x_t to x_{t+1}. The rest is as in the constructor.
+        """
+        step = over_intervals(A, B, noise, dt)
+        return cls(
+            transition=step.transition,
+            transition_input=step.transition_input,
+            transition_noise=step.transition_noise,
+            emission=C,
+            emission_input=D,
+            emission_noise=emission_noise,
+            **rest,
+        )
 
     # -- what a person would write down ----------------------------------------------------------------------------
 
