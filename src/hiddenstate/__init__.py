@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from hiddenstate.latent import CategoricalDurations as CategoricalDurations
     from hiddenstate.latent import InputDriven as InputDriven
     from hiddenstate.latent import NegativeBinomialDurations as NegativeBinomialDurations
+    from hiddenstate.latent import ParticleFilter as ParticleFilter
+    from hiddenstate.latent import Proposal as Proposal
+    from hiddenstate.latent import StateSpace as StateSpace
     from hiddenstate.latent import emissions as emissions
     from hiddenstate.learn import EM as EM
     from hiddenstate.learn import LBFGS as LBFGS
@@ -123,6 +126,9 @@ _HOMES = {
         "CategoricalDurations",
         "InputDriven",
         "NegativeBinomialDurations",
+        "ParticleFilter",
+        "Proposal",
+        "StateSpace",
         "emissions",
     ),
     "hiddenstate.learn": (

@@ -223,10 +223,16 @@ def test_durations_are_learned(kind):
             r"initial sums to 1.1; probabilities must sum to 1",
         ),
         (lambda e: hs.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.8]], e), r"row 1 of transition sums to 1.1"),
-        (lambda e: hs.HMM([0.5, 0.5], [[1.1, -0.1], [0.3, 0.7]], e), r"transition holds -0.1 at \(0, 1\)"),
+        (
+            lambda e: hs.HMM([0.5, 0.5], [[1.1, -0.1], [0.3, 0.7]], e),
+            r"transition\[0, 1\] is -0.1; probabilities are at least 0",
+        ),
         (lambda e: hs.HMM([0.5, 0.5], [[0.7, 0.3, 0.0], [0.3, 0.7, 0.0]], e), r"must be square"),
         (lambda e: hs.HMM([1.0], [[1.0]], e), r"transition has 1 states, but emission has 2"),
-        (lambda e: hs.HMM([0.5, 0.5, 0.0], [[0.7, 0.3], [0.3, 0.7]], e), r"initial has shape \(3,\); it must be \(2\)"),
+        (
+            lambda e: hs.HMM([0.5, 0.5, 0.0], [[0.7, 0.3], [0.3, 0.7]], e),
+            r"initial has shape \(3,\); it must be \(2,\)",
+        ),
         (lambda e: hs.HMM("steady", [[0.7, 0.3], [0.3, 0.7]], e), r"initial is 'steady'"),
         (lambda e: hs.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], "poisson"), r"must be one of hs.emissions"),
         (lambda e: hs.HSMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[1.0], [1.0]], e), r"diagonal that is not zero"),
@@ -234,7 +240,10 @@ def test_durations_are_learned(kind):
             lambda e: hs.HSMM([0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], [[0.5, 0.6], [0.5, 0.5]], e),
             r"row 0 of durations sums to 1.1",
         ),
-        (lambda e: hs.NegativeBinomialDurations([0.5], [1.0], 3), r"every mean duration must be above 1"),
+        (
+            lambda e: hs.NegativeBinomialDurations([0.5], [1.0], 3),
+            r"means\[0\] is 0.5; a mean duration must be above 1 step",
+        ),
         (
             lambda e: hs.log_prob(
                 hs.HMM([0.5, 0.5], hs.InputDriven(np.full((2, 2), 0.5), np.zeros((2, 2, 3))), e), [0, 1]

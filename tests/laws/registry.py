@@ -254,3 +254,22 @@ CASES["hsmm, negative binomial"] = Case(
     ),
     EMISSIONS["gaussian"][1],
 )
+
+
+def particles(make, proposal, **options):
+    """A particle filter over a latent-state model."""
+    return lambda key: hs.ParticleFilter(latent(make)(key), 6, proposal, key=key, **options)
+
+
+CASES["particle bootstrap, categorical"] = Case(
+    "particle-filter",
+    particles(lambda: hs.HMM(**FORWARD, emission=EMISSIONS["categorical"][0]()), "bootstrap", resampling="residual"),
+    SYMBOLS,
+    exact=False,
+)
+CASES["particle guided, gaussian"] = Case(
+    "particle-filter",
+    particles(lambda: hs.HMM(**CHAIN, emission=EMISSIONS["gaussian"][0]()), "guided", threshold=1.0),
+    EMISSIONS["gaussian"][1],
+    exact=False,
+)

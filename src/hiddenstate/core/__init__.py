@@ -1,6 +1,5 @@
 """The contract, the data it runs on, and the errors it raises."""
 
-from hiddenstate.core import checks as checks
 from hiddenstate.core.contract import AssociativeRecurrence, Recurrence, SequenceModel, has, name_of
 from hiddenstate.core.errors import (
     DataError,

@@ -2,6 +2,7 @@
 
 from hiddenstate.latent import emissions
 from hiddenstate.latent.hmm import HMM, HSMM, CategoricalDurations, InputDriven, NegativeBinomialDurations
+from hiddenstate.latent.particle import ParticleFilter, Proposal, StateSpace
 
 __all__ = [
     "HMM",
@@ -9,5 +10,8 @@ __all__ = [
     "CategoricalDurations",
     "InputDriven",
     "NegativeBinomialDurations",
+    "ParticleFilter",
+    "Proposal",
+    "StateSpace",
     "emissions",
 ]

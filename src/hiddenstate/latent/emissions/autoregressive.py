@@ -8,7 +8,7 @@ import numpy as np
 
 from hiddenstate._types import Array, Float
 from hiddenstate.core import Frozen, HiddenStateError, register
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.regression import Regression
 
 

@@ -9,10 +9,10 @@ import numpyro.distributions as dist
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.core import Prior, Steps, register
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import NOTHING, PartialEmission, known, replaced, total
 from hiddenstate.latent.emissions.seeding import Seen, standardised
-from hiddenstate.latent.emissions.zeros import floored_log
+from hiddenstate.latent.zeros import floored_log
 
 
 class BernoulliDistribution(dist.BernoulliLogits):

@@ -8,10 +8,10 @@ import numpyro.distributions as dist
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.core import Prior, Steps, register
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import NOTHING, PartialEmission, replaced
 from hiddenstate.latent.emissions.seeding import Seen
-from hiddenstate.latent.emissions.zeros import log_distributions, log_shares, logs_of
+from hiddenstate.latent.zeros import log_distributions, log_shares, logs_of
 
 
 @register("categorical-emission")

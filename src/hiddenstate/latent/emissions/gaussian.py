@@ -12,7 +12,7 @@ from hiddenstate._types import Array, Float
 from hiddenstate.core import Frozen, HiddenStateError, Prior, Steps, register
 from hiddenstate.distributions import MultivariateNormalDistribution, NormalDistribution
 from hiddenstate.distributions.stirling import LOG_2_PI
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import NOTHING, PartialEmission, enough, replaced
 from hiddenstate.latent.emissions.seeding import Seen
 from hiddenstate.latent.emissions.triangles import (

@@ -11,11 +11,11 @@ from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.core import HiddenStateError, Prior, Steps, dtype_of, register
 from hiddenstate.distributions import MixtureDistribution
 from hiddenstate.inference.batches import rebatch
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import NOTHING, PartialEmission, replaced
 from hiddenstate.latent.emissions.gaussian import Gaussian, Moments
 from hiddenstate.latent.emissions.seeding import Seen, clusters, standardised
-from hiddenstate.latent.emissions.zeros import log_distributions, log_shares, logs_of
+from hiddenstate.latent.zeros import log_distributions, log_shares, logs_of
 
 
 class Components(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import Column, DataError, HiddenStateError, Sequences
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.autoregressive import Autoregressive
 from hiddenstate.latent.emissions.bernoulli import Bernoulli
 from hiddenstate.latent.emissions.categorical import Categorical

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float
 from hiddenstate.core import DataError, HiddenStateError, register
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import PartialEmission
 from hiddenstate.latent.emissions.regression import Regression
 

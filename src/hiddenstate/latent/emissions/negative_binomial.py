@@ -10,7 +10,7 @@ from jax.scipy.special import digamma
 from hiddenstate._types import Array, Float
 from hiddenstate.core import Prior, Steps, register
 from hiddenstate.distributions import NegativeBinomialDistribution
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import (
     NOTHING,
     PartialEmission,
@@ -23,7 +23,7 @@ from hiddenstate.latent.emissions.emission import (
 from hiddenstate.latent.emissions.gammas import gamma_shape
 from hiddenstate.latent.emissions.poisson import count_points, mean_counts
 from hiddenstate.latent.emissions.seeding import Seen
-from hiddenstate.latent.emissions.zeros import floored_log
+from hiddenstate.latent.zeros import floored_log
 
 _LEAST = 1e-4
 

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.core import Prior, Steps, register
 from hiddenstate.distributions import PoissonDistribution
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import (
     NOTHING,
     PartialEmission,
@@ -20,7 +20,7 @@ from hiddenstate.latent.emissions.emission import (
     total,
 )
 from hiddenstate.latent.emissions.seeding import Seen, standardised
-from hiddenstate.latent.emissions.zeros import floored_log, logs_of
+from hiddenstate.latent.zeros import floored_log, logs_of
 
 
 class Counts(NamedTuple):

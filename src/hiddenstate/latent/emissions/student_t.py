@@ -11,12 +11,12 @@ from jax.scipy.special import digamma
 from hiddenstate._types import Array, Float
 from hiddenstate.core import Frozen, Prior, Steps, register
 from hiddenstate.distributions import StudentTDistribution
-from hiddenstate.latent.emissions import checks
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import NOTHING, PartialEmission, enough, entry_weights, replaced
 from hiddenstate.latent.emissions.gammas import gamma_shape
 from hiddenstate.latent.emissions.seeding import Seen
 from hiddenstate.latent.emissions.triangles import least_share
-from hiddenstate.latent.emissions.zeros import floored_log
+from hiddenstate.latent.zeros import floored_log
 
 _FEWEST, _MOST = 2.01, 1e4
 _EIGHT = 8.0

@@ -8,6 +8,7 @@ import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import DataError, Frozen, HiddenStateError, Sequences, dtype_of, recipe
+from hiddenstate.latent import checks
 from hiddenstate.latent.emissions import Emission, emission_for
 from hiddenstate.latent.hmm.durations import CategoricalDurations, NegativeBinomialDurations
 from hiddenstate.latent.hmm.model import HMM
@@ -39,7 +40,7 @@ def hmm(
     ``"left-right"`` (to the next state only), ``"banded"`` (to states at most `band` away), ``"input-driven"``, or a
     boolean matrix of the moves that are possible. Other options are those of the emissions, such as `covariance`.
     """
-    checked_states(states)
+    checks.whole("states", states)
     emission_key, transition_key = jr.split(key)
     emitted = emission_for(data, states, key=emission_key, family=emission, **options)
     allowed = _allowed(transition, states, band)
@@ -69,7 +70,7 @@ def hsmm(
     By default that is a quarter of the longest sequence, between 2 and 50. `durations` are ``"negative-binomial"`` or
     ``"categorical"`` (any distribution).
     """
-    checked_states(states)
+    checks.whole("states", states)
     if longest is None:
         longest = int(np.clip(data.length // 4, 2, 50))
     emission_key, transition_key = jr.split(key)
@@ -88,12 +89,6 @@ def hsmm(
     if initial not in ("free", "uniform"):
         raise HiddenStateError(f"initial is {initial!r}; it must be 'free' or 'uniform'.")
     return HSMM(_initial(initial, "dense", states, emitted), moves, lasting, emitted, schema=data.schema)
-
-
-def checked_states(states: Any) -> None:
-    """Raise HiddenStateError unless it is a number of states."""
-    if isinstance(states, bool) or not isinstance(states, int | np.integer) or states < 1:
-        raise HiddenStateError(f"states is {states!r}; it must be a whole number of at least 1.")
 
 
 def _initial(initial: Any, transition: Any, states: int, emission: Emission) -> Any:

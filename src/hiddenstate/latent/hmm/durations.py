@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from hiddenstate._types import Array, Float
-from hiddenstate.core import Frozen, HiddenStateError, checks, register
+from hiddenstate.core import Frozen, register
 from hiddenstate.distributions import NegativeBinomialDistribution
+from hiddenstate.latent import checks
 from hiddenstate.latent.hmm.rows import Rows
 
 _NEWTON = 20
@@ -22,7 +23,7 @@ class CategoricalDurations(eqx.Module):
     rows: Rows
 
     def __init__(self, probs: Any):
-        self.rows = Rows.of(probs, "durations", (None, None))
+        self.rows = Rows.of("durations", probs, 2)
 
     @property
     def states(self) -> int:
@@ -67,20 +68,16 @@ class NegativeBinomialDurations(eqx.Module):
     longest: int = eqx.field(static=True)
 
     def __init__(self, means: Any, concentrations: Any, longest: int):
-        fixed = isinstance(means, Frozen)
-        mean = checks.numbers(means.value if isinstance(means, Frozen) else means, "means", (None,))
-        given = concentrations.value if isinstance(concentrations, Frozen) else concentrations
-        concentration = checks.numbers(given, "concentrations", (len(mean),))
-        if (mean <= 1).any():
-            raise HiddenStateError(f"means is {mean.tolist()}; every mean duration must be above 1 step.")
-        if (concentration <= 0).any():
-            raise HiddenStateError(f"concentrations is {concentration.tolist()}; they must be positive.")
-        if longest < 1:
-            raise HiddenStateError(f"longest is {longest}; a state lasts at least 1 step.")
-        wrap = Frozen if fixed else (lambda a: a)
-        self.log_mean = wrap(jnp.log(jnp.asarray(mean) - 1))
-        self.log_concentration = wrap(jnp.log(jnp.asarray(concentration, mean.dtype)))
-        self.longest = int(longest)
+        given = [a.value if isinstance(a, Frozen) else a for a in (means, concentrations)]
+        dtype = checks.precision(*given)
+        mean, concentration = checks.numbers("means", given[0], 1), checks.numbers("concentrations", given[1], 1)
+        checks.same_states("means", len(mean), "concentrations", concentration)
+        checks.refuse(mean <= 1, "means", mean, "a mean duration must be above 1 step")
+        checks.positive("concentrations", concentration, "concentrations")
+        self.longest = checks.whole("longest", longest)
+        wrap = Frozen if isinstance(means, Frozen) else (lambda array: array)
+        self.log_mean = wrap(jnp.asarray(np.log(mean - 1), dtype))
+        self.log_concentration = wrap(jnp.asarray(np.log(concentration), dtype))
 
     @property
     def states(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hiddenstate._types import Array, Float
 from hiddenstate.core import register
+from hiddenstate.latent import checks
 from hiddenstate.latent.hmm.rows import Rows
 
 _STEPS = 10
@@ -21,7 +22,9 @@ class InitialProbs(eqx.Module):
     rows: Rows
 
     def __init__(self, probs: Any, states: int):
-        self.rows = Rows.of(probs, "initial", (states,))
+        rows = Rows.of("initial", probs, 1)
+        checks.shaped("initial", np.asarray(rows.allowed), (states,), "one probability for each state")
+        self.rows = rows
 
     def probs(self, matrix: Float[Array, "state state"]) -> Float[Array, " state"]:
         """The probabilities, whatever the transitions."""

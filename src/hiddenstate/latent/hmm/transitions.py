@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from hiddenstate._types import Array, Float, Num
-from hiddenstate.core import Frozen, HiddenStateError, Prior, checks, register
+from hiddenstate.core import Frozen, HiddenStateError, Prior, register
+from hiddenstate.latent import checks
 from hiddenstate.latent.hmm.rows import Rows
 
 
@@ -23,7 +24,7 @@ class TransitionMatrix(eqx.Module):
     rows: Rows
 
     def __init__(self, probs: Any):
-        rows = Rows.of(probs, "transition", (None, None))
+        rows = Rows.of("transition", probs, 2)
         if rows.allowed.shape[0] != rows.allowed.shape[1]:
             raise HiddenStateError(f"transition has shape {rows.allowed.shape}; it must be square.")
         self.rows = rows
@@ -89,11 +90,11 @@ class InputDriven(eqx.Module):
     def __init__(self, probs: Any, weights: Any):
         self.rows = TransitionMatrix(probs).rows
         states = self.rows.allowed.shape[0]
-        fixed = isinstance(weights, Frozen)
-        array = checks.numbers(
-            weights.value if isinstance(weights, Frozen) else weights, "weights", (states, states, None)
-        )
-        self.weights = Frozen(jnp.asarray(array)) if fixed else jnp.asarray(array)
+        given = weights.value if isinstance(weights, Frozen) else weights
+        array = checks.numbers("weights", given, 3)
+        checks.shaped("weights", array, (states, states, array.shape[2]), "one row of inputs for each move")
+        slopes = jnp.asarray(array, self.rows.values.dtype)
+        self.weights = Frozen(slopes) if isinstance(weights, Frozen) else slopes
 
     @property
     def states(self) -> int:
@@ -157,7 +158,7 @@ class InputDriven(eqx.Module):
         slope = jnp.where(fixed, 0.0, slope)
         change = jnp.einsum("ifg,ijg->ijf", jnp.linalg.inv(bound), slope)
         change = jnp.where(self.rows.allowed[..., None] & (trace > 0), change, 0.0)
-        logits, weights = self.rows._values + change[..., 0], self._weights + change[..., 1:]
+        logits, weights = self.rows.values + change[..., 0], self._weights + change[..., 1:]
         rows = self.rows if self.rows.fixed else Rows(jnp.where(self.rows.allowed, logits, 0.0), self.rows.allowed)
         kept = self.weights if isinstance(self.weights, Frozen) else weights
         return eqx.tree_at(lambda t: (t.rows, t.weights), self, (rows, kept))
