@@ -58,3 +58,17 @@ def test_bad_arguments_are_told_before_the_work(fails, weather, tmp_path):
     short = tmp_path / "short.csv"
     short.write_text("x\n1.5\n2.5\n")
     assert "not enough" in fails("compare", short, "--out", out)
+
+
+def test_a_task_says_what_is_possible(run, fails, weather, tmp_path):
+    out = tmp_path / "task"
+    task = "hmm:states=2,symbols=3,sequences=20,length=10"
+    result = run("compare", "--task", task, "--models", "unigram", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "above optimal" in result.stdout and "The best possible prediction needs" in result.stdout
+    assert "20 sequences of 10 steps, 1 column: x (3 symbols: 0, 1, 2); seed 0" in result.stderr
+    row = json.loads((out / "table.json").read_text())[0]
+    assert row["above_optimal"] is not None and (out / "ranking.png").stat().st_size > 5000
+    assert "leave out DATA" in fails("compare", weather, "--task", "hmm", "--out", out)
+    assert "it must be hmm" in fails("compare", "--task", "copy", "--out", out)
+    assert "'size=2' is none of states, symbols" in fails("compare", "--task", "hmm:size=2", "--out", out)

@@ -118,3 +118,14 @@ def test_one_short_sequence_gets_enough_updates_and_a_long_one_is_cut():
     long = _method(hs.Sequences.of([0.0] * 5120), None, 1e-2, 32, None, 20)
     assert (long.epochs, long.truncate, long.evaluate_steps) == (100, 256, 20)
     assert _method(hs.Sequences.of([0.0] * 5120), 7, 1e-2, 32, 0, 20).truncate is None
+
+
+def test_markov_models_learn_by_em(run, fails, weather, tmp_path):
+    out = tmp_path / "hmm.safetensors"
+    columns = ("--sequence", "town", "--time", "day", "--columns", "sky")
+    result = run("fit", weather, *columns, "--model", "hmm", "--states", 2, "--restarts", 2, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "hmm by em" in result.stderr and "of 2 starts was the best" in result.stdout
+    assert "validation" not in result.stdout and hs.load(out).states == 2
+    assert "--restarts is for --method em" in fails("fit", weather, *SMALL, "--restarts", 2)
+    assert "cannot learn by EM" in fails("fit", weather, *SMALL, "--method", "em", "--out", out)

@@ -8,6 +8,7 @@ from scipy import stats
 import hiddenstate as hs
 from hiddenstate.learn import LBFGS, default_models
 from hiddenstate.learn.scores import score_of
+from hiddenstate.report.comparison import meaning
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,20 @@ def test_many_sequences_are_held_out_whole():
 def test_defaults_follow_the_kind_of_data(walk):
     assert {"unigram", "last", "ar1", "gru"} <= set(default_models(walk)) and "bigram" not in default_models(walk)
     assert "bigram" in default_models(hs.Sequences.of([0, 1, 2]))
+
+
+def test_the_best_possible_prediction_is_shown():
+    """On data from a known HMM the fitted one comes first, a little above what is possible."""
+    task = hs.tasks.hmm(4, 6, sequences=100, length=40, concentration=0.2, key=jr.key(1))
+    found = hs.compare(task.data, ["bigram", "hmm"], key=jr.key(0), states=4, optimal=task, progress=False)
+    assert [row.model for row in found.rows] == ["hmm", "bigram"]
+    best = -task.optimal_log_prob(found.test).sum() / found.test.steps
+    assert found.optimal_nats_per_step == pytest.approx(best)
+    for row in found.rows:
+        assert row.above_optimal == pytest.approx(row.nats_per_step - best, abs=1e-6)
+    assert -0.01 < found.rows[0].above_optimal < 0.03 < found.rows[1].above_optimal
+    assert "The best possible prediction needs" in meaning(found)
+    assert hs.compare(task.data, ["unigram"], key=jr.key(0), progress=False).rows[0].above_optimal is None
 
 
 def test_unknown_models_and_short_data_are_refused(walk):

@@ -30,6 +30,9 @@ PIECE = 256
 SPLIT = (0.7, 0.15)
 """The parts for learning and for early stopping; the rest is held out."""
 
+MANY = 50_000
+"""From so many steps on EM starts three times, instead of ten."""
+
 UPDATES = 1500
 """The most updates that a model gets where no number of epochs is given."""
 
@@ -49,7 +52,7 @@ class Contender:
     """Whether the recipe is told the sizes of the comparison that it takes, `hidden` or `states`."""
 
 
-_EM = EM(iterations=200, restarts=3)
+_EM = EM(iterations=300, restarts=10)
 _BASELINE = Contender(method=LBFGS(), baseline=True, sized=False)
 
 CONTENDERS: dict[str, Contender] = {
@@ -65,6 +68,7 @@ CONTENDERS: dict[str, Contender] = {
     "minlstm": Contender(),
     "linear": Contender(),
     "hmm": Contender(method=_EM),
+    "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False),
 }
 """Who takes part: a model joins the comparison by one entry here. Others run if they are named."""
 
@@ -219,8 +223,9 @@ def default_method(
     contender = CONTENDERS.get(name or "", Contender())
     method = contender.method or (_EM if model is not None and has(model, "expected_statistics") else None)
     if isinstance(method, EM):
-        several = model is not None and has(model, "restart")
-        return method if several else replace(method, restarts=1), train
+        most = method.restarts if train.steps < MANY else 3
+        restarts = min(method.restarts, most) if model is not None and has(model, "restart") else 1
+        return replace(method, restarts=restarts), train
     train = train if train.length <= 2 * PIECE else train.pieces(PIECE)
     return method or _budget(train, epochs), train
 

@@ -260,8 +260,10 @@ class HMM(SequenceModel):
         model = eqx.tree_at(lambda m: m.emission, self, emission)
         rows = self.transition.rows
         stay = jnp.eye(rows.allowed.shape[0], dtype=self.transition.probs.dtype)
-        drawn: Any = generator(transition_key).dirichlet(np.ones(len(stay)), len(stay)).astype(stay.dtype)
-        model = eqx.tree_at(lambda m: m.transition.rows, model, rows.with_counts(drawn + 3 * stay + 0.05))
+        random = generator(transition_key)
+        drawn: Any = random.dirichlet(np.ones(len(stay)), len(stay)).astype(stay.dtype)
+        sticky = float(random.uniform(0, 3))  # chains that move on are not found from starts that all like to stay
+        model = eqx.tree_at(lambda m: m.transition.rows, model, rows.with_counts(drawn + sticky * stay + 0.05))
         if isinstance(self.start, InitialProbs):
             counts: Any = generator(initial_key).dirichlet(np.full(len(stay), 5.0)).astype(stay.dtype)
             model = eqx.tree_at(lambda m: m.start, model, self.start.maximise(counts + 0.05, 0.0))
