@@ -1,11 +1,16 @@
 """The linear Gaussian model against the joint Gaussian of everything, assembled in NumPy."""
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import hiddenstate as hs
-from hiddenstate.core import has
+from hiddenstate.core import Steps, cast, has, partition
+from hiddenstate.inference import masked_log_probs
 from hiddenstate.latent.linear_gaussian import LinearGaussian
 
 T = 4
@@ -157,3 +162,152 @@ def test_everything_equals_conditioning_of_the_joint(name, gaps):
         )
         decoded = hs.most_likely_states(model, data, strategy=strategy)
         close(decoded.states[0], smooth.mean[0])
+        given, values_seen = seen(T)
+        whole = np.concatenate([np.arange(T * n), given])
+        if np.linalg.matrix_rank(covariance[np.ix_(whole, whole)]) == len(whole):
+            together = np.concatenate([everything[0], values_seen])
+            close(decoded.log_prob[0], log_density(means, covariance, whole, together))
+
+
+def test_diffuse_is_the_limit_of_wide():
+    """A flat prior on some entries, by generalised least squares in NumPy; with gaps in the first steps."""
+    rng = np.random.default_rng(2)
+    parts = {
+        "transition": 0.7 * rng.normal(size=(3, 3)),
+        "transition_noise": random_covariance(rng, 3, rank=2),
+        "emission": rng.normal(size=(2, 3)),
+        "emission_noise": random_covariance(rng, 2),
+    }
+    model = LinearGaussian(**parts, initial_covariance=np.diag([0.0, 0.5, 0.0]), diffuse=[True, False, True])
+    n, m, T = 3, 2, 5
+    means, covariance = joint(model, T=T)
+    response = np.zeros((T * (n + m), 2))
+    z = np.eye(n)[:, [0, 2]]
+    for t in range(T):
+        response[t * n : (t + 1) * n] = z
+        response[T * n + t * m : T * n + (t + 1) * m] = np.asarray(model.emission) @ z
+        z = np.asarray(model.transition) @ z
+    xs, observed = rng.normal(size=(T, m)), rng.random((T, m)) < 0.7
+    observed[0] = [False, True]
+    given = T * n + np.flatnonzero(observed.ravel())
+    values = xs.ravel()[observed.ravel()]
+    inverse = np.linalg.inv(covariance[np.ix_(given, given)])
+    H = response[given]
+    unknown = np.linalg.inv(H.T @ inverse @ H)
+    found = unknown @ H.T @ inverse @ (values - means[given])
+    gain = covariance[: T * n, given] @ inverse
+    direct = response[: T * n] - gain @ H
+    mean = means[: T * n] + gain @ (values - means[given]) + direct @ found
+    spread = covariance[: T * n, : T * n] - gain @ covariance[given][:, : T * n] + direct @ unknown @ direct.T
+    data = hs.Sequences.of([xs], missing=[~observed])
+    smooth = hs.smooth(model, data)
+    np.testing.assert_allclose(smooth.mean[0].ravel(), mean, atol=1e-9)
+    for t in range(T):
+        rows = slice(t * n, (t + 1) * n)
+        np.testing.assert_allclose(smooth.covariance[0, t], spread[rows, rows], atol=1e-9)
+    apart = values - means[given] - H @ found
+    limit = -0.5 * (apart @ inverse @ apart - np.linalg.slogdet(inverse / (2 * np.pi))[1])
+    limit += 0.5 * np.linalg.slogdet(unknown)[1]
+    np.testing.assert_allclose(hs.log_prob(model, data)[0], limit, atol=1e-9)
+    assert np.isinf(np.asarray(hs.filter(model, data).covariance)[0, 0]).any()
+    assert not has(model, "combine")
+    assert np.isinf(hs.predictive(model, data).variance[0, 0]).all()
+
+
+def test_gradients_are_those_of_the_joint():
+    """Both strategies, singular noise and gaps: finite differences of the dense joint density."""
+    model = MODELS["singular, with inputs"]
+    rng = np.random.default_rng(3)
+    us, xs, observed = rng.normal(size=(T, 2)), rng.normal(size=(T, 2)), rng.random((T, 2)) < 0.7
+    data = hs.Sequences.of([xs], missing=[~observed], inputs=[us])
+    given = T * model.state_size + np.flatnonzero(observed.ravel())
+    learned, rest = partition(model)
+    flat, shape = ravel_pytree(learned)
+
+    def dense(numbers):
+        return log_density(
+            *joint(eqx.combine(shape(jnp.asarray(numbers)), rest), us), given, xs.ravel()[observed.ravel()]
+        )
+
+    def ours(numbers, strategy):
+        return masked_log_probs(eqx.combine(shape(numbers), rest), arrays, strategy)[0].sum()
+
+    arrays = data.arrays(np.float64)
+    steps = 1e-5 * np.eye(len(flat))
+    expected = [(dense(flat + s) - dense(flat - s)) / 2e-5 for s in steps]
+    for strategy in BOTH:
+        np.testing.assert_allclose(jax.jit(jax.grad(ours), static_argnums=1)(flat, strategy), expected, atol=1e-6)
+
+
+def test_single_precision_holds_where_covariances_are_ill_conditioned():
+    """Nearly exact observations of a fast system, 2000 steps: values and gradients as in float64."""
+    model = LinearGaussian(
+        transition=[[1.0, 1.0], [0.0, 1.0]],
+        transition_noise=np.diag([1e-4, 1e2]),
+        emission=[1.0, 0.0],
+        emission_noise=1e-6,
+        initial_covariance=1e6 * np.eye(2),
+    )
+    data = hs.Sequences.of([np.cumsum(np.random.default_rng(0).normal(size=2000))])
+    values, slopes = {}, {}
+    for dtype in (np.float32, np.float64):
+        arrays = data.arrays(dtype)
+        learned, rest = partition(cast(model, dtype))
+        total = jax.jit(
+            jax.value_and_grad(lambda p: masked_log_probs(eqx.combine(p, rest), arrays, hs.Sequential())[0].sum())  # noqa: B023
+        )
+        value, slope = total(learned)
+        values[dtype], slopes[dtype] = float(value), ravel_pytree(slope)[0]
+    assert abs(values[np.float32] / values[np.float64] - 1) < 1e-5
+    size = np.abs(slopes[np.float64]).max()
+    np.testing.assert_allclose(slopes[np.float32] / size, slopes[np.float64] / size, atol=1e-3)
+    smooth = [hs.smooth(cast(model, dtype), data) for dtype in (np.float32, np.float64)]
+    np.testing.assert_allclose(smooth[0].mean, smooth[1].mean, atol=1e-2)
+
+
+def test_padding_and_varying_matrices():
+    """Ragged sequences give what each gives alone; running beyond given matrices is an error, or not a number."""
+    model = MODELS["scalar"]
+    rows = [np.array([0.3, -1.0, 0.5, 2.0]), np.array([1.0]), np.array([-0.5, 0.7])]
+    together = hs.smooth(model, hs.Sequences.of(rows))
+    for i, row in enumerate(rows):
+        alone = hs.smooth(model, hs.Sequences.of([row]))
+        close(together.mean[i, : len(row)], alone.mean[0])
+        close(together.covariance[i, : len(row)], alone.covariance[0])
+        close(together.cross_covariance[i, : len(row) - 1], alone.cross_covariance[0])
+    varying = MODELS["varying"]
+    with pytest.raises(hs.DataError, match="the data have 5 steps, but the matrices of LinearGaussian are given for 4"):
+        hs.log_prob(varying, np.zeros((5, 2)))
+    ahead = hs.forecast(varying, hs.Sequences.of([np.zeros((3, 2))]), 2, key=jr.key(0), n=2)
+    assert np.isfinite(ahead.mean[0, 0]).all() and np.isnan(ahead.mean[0, 1]).all()
+    first, last = varying.score_sequence(varying.initial(), Steps(jnp.zeros((2, 2))), hs.Sequential())
+    second, _ = varying.score_sequence(last, Steps(jnp.zeros((2, 2))), hs.Sequential())
+    close(jnp.concatenate([first, second]), hs.step_log_probs(varying, np.zeros((4, 2)))[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"transition": [[1.0, 0.0]]}, r"transition has shape \(1, 2\); it must be square"),
+        ({"transition_noise": [[1.0, 0.5], [0.0, 1.0]]}, "transition_noise is not symmetric"),
+        ({"transition_noise": [[1.0, 2.0], [2.0, 1.0]]}, "transition_noise has the negative eigenvalue -1"),
+        ({"emission_noise": -1.0}, "emission_noise has the negative eigenvalue -1"),
+        ({"emission_noise": np.nan}, "emission_noise holds numbers that are not finite"),
+        ({"emission": [1.0, 2.0, 3.0]}, r"emission has shape \(3,\); it must be \(n,\) or \(time, n\) with n = 2"),
+        ({"initial_mean": [0.0]}, r"initial_mean has shape \(1,\); it must be \(2,\)"),
+        ({"diffuse": [True]}, "diffuse is .*; it must be True, False or a list of 2 booleans"),
+        ({"fixed": "emission"}, r"fixed is 'emission'; it must be a list of names"),
+        ({"fixed": ["emision"]}, "fixed names 'emision'; the parts are transition,"),
+        ({"inputs": 2}, "inputs is 2, but neither transition_input nor emission_input is given"),
+        ({"transition": np.ones((3, 2, 2)), "transition_offset": np.ones((4, 2))}, "given for one number of steps"),
+    ],
+)
+def test_bad_arguments(change, message):
+    good = {"transition": np.eye(2), "transition_noise": np.eye(2), "emission": [1.0, 0.0], "emission_noise": 1.0}
+    with pytest.raises(hs.HiddenStateError, match=message):
+        LinearGaussian(**(good | change))
+
+
+def test_missing_inputs_are_said():
+    with pytest.raises(hs.DataError, match="takes 2 inputs at every step, but the data have none"):
+        hs.log_prob(MODELS["singular, with inputs"], np.zeros((3, 2)))

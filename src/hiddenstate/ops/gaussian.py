@@ -140,6 +140,29 @@ def condition(
     return Conditioned(log_prob, mean + gain @ apart, symmetric(updated))
 
 
+def condition_on_moments(
+    mean: Float[Array, " state"],
+    covariance: Float[Array, "state state"],
+    expected: Float[Array, " event"],
+    spread: Float[Array, "event event"],
+    crossed: Float[Array, "state event"],
+    noise: Float[Array, "event event"],
+    x: Float[Array, " event"],
+    observed: Shaped[Array, " event"] | None = None,
+) -> Conditioned:
+    """The belief over z given x, from the mean and covariance of x without its noise and its covariance with z."""
+    apart, count, total = x - expected, x.shape[0], symmetric(spread + noise)
+    if observed is not None:
+        total = jnp.where(observed[:, None] & observed, total, jnp.eye(count, dtype=total.dtype))
+        crossed = jnp.where(observed, crossed, 0.0)
+        apart, count = jnp.where(observed, apart, 0.0), observed.sum()
+    root = jnp.linalg.cholesky(total)
+    white = solve_triangular(root, apart, lower=True)
+    log_prob = -0.5 * (white @ white) - jnp.log(jnp.diagonal(root)).sum() - 0.5 * LOG_TWO_PI * count
+    half = solve_triangular(root, crossed.T, lower=True)
+    return Conditioned(log_prob, mean + half.T @ white, symmetric(covariance - half.T @ half))
+
+
 def condition_diffuse(
     mean: Float[Array, " state"],
     covariance: Float[Array, "state state"],

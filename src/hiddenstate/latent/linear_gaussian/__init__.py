@@ -2,6 +2,7 @@
 
 from hiddenstate.latent.linear_gaussian import build, structural
 from hiddenstate.latent.linear_gaussian.model import LinearGaussian
+from hiddenstate.latent.linear_gaussian.nonlinear import NonlinearGaussian
 from hiddenstate.latent.linear_gaussian.system import Belief
 
-__all__ = ["Belief", "LinearGaussian", "build", "structural"]
+__all__ = ["Belief", "LinearGaussian", "NonlinearGaussian", "build", "structural"]
