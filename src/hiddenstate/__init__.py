@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hiddenstate.data import tasks as tasks
     from hiddenstate.files import load as load
     from hiddenstate.files import save as save
+    from hiddenstate.hmmlearn import from_hmmlearn as from_hmmlearn
     from hiddenstate.inference import Decoded as Decoded
     from hiddenstate.inference import Forecast as Forecast
     from hiddenstate.inference import Stream as Stream
@@ -53,16 +54,20 @@ if TYPE_CHECKING:
     from hiddenstate.latent import HSMM as HSMM
     from hiddenstate.latent import CategoricalDurations as CategoricalDurations
     from hiddenstate.latent import InputDriven as InputDriven
+    from hiddenstate.latent import LinearGaussian as LinearGaussian
     from hiddenstate.latent import NegativeBinomialDurations as NegativeBinomialDurations
+    from hiddenstate.latent import NonlinearGaussian as NonlinearGaussian
     from hiddenstate.latent import ParticleFilter as ParticleFilter
     from hiddenstate.latent import Proposal as Proposal
     from hiddenstate.latent import StateSpace as StateSpace
     from hiddenstate.latent import emissions as emissions
+    from hiddenstate.latent import structural as structural
     from hiddenstate.learn import EM as EM
     from hiddenstate.learn import LBFGS as LBFGS
     from hiddenstate.learn import SGD as SGD
     from hiddenstate.learn import Comparison as Comparison
     from hiddenstate.learn import Fit as Fit
+    from hiddenstate.learn import Online as Online
     from hiddenstate.learn import Score as Score
     from hiddenstate.learn import Selection as Selection
     from hiddenstate.learn import compare as compare
@@ -70,6 +75,7 @@ if TYPE_CHECKING:
     from hiddenstate.learn import fit as fit
     from hiddenstate.learn import score as score
     from hiddenstate.learn import select as select
+    from hiddenstate.learn import update as update
     from hiddenstate.networks import RNN as RNN
     from hiddenstate.networks import Embedding as Embedding
     from hiddenstate.strategies import Associative as Associative
@@ -104,6 +110,7 @@ _HOMES = {
     ),
     "hiddenstate.data": ("datasets", "read", "tasks"),
     "hiddenstate.files": ("load", "save"),
+    "hiddenstate.hmmlearn": ("from_hmmlearn",),
     "hiddenstate.inference": (
         "Decoded",
         "Forecast",
@@ -125,11 +132,14 @@ _HOMES = {
         "HSMM",
         "CategoricalDurations",
         "InputDriven",
+        "LinearGaussian",
         "NegativeBinomialDurations",
+        "NonlinearGaussian",
         "ParticleFilter",
         "Proposal",
         "StateSpace",
         "emissions",
+        "structural",
     ),
     "hiddenstate.learn": (
         "EM",
@@ -137,6 +147,7 @@ _HOMES = {
         "SGD",
         "Comparison",
         "Fit",
+        "Online",
         "Score",
         "Selection",
         "compare",
@@ -144,6 +155,7 @@ _HOMES = {
         "fit",
         "score",
         "select",
+        "update",
     ),
     "hiddenstate.networks": ("RNN", "Embedding"),
     "hiddenstate.strategies": ("Associative", "Auto", "Sequential", "unroll"),

@@ -256,6 +256,29 @@ CASES["hsmm, negative binomial"] = Case(
 )
 
 
+MOVING = {"transition": [[0.9, 0.2], [0.0, 0.7]], "transition_noise": [[0.3, 0.1], [0.1, 0.2]]}
+CASES["linear-gaussian, scalar"] = Case(
+    "linear-gaussian",
+    latent(lambda: hs.LinearGaussian(**MOVING, emission=[1.0, 0.5], emission_noise=0.4)),
+    _line(),
+)
+CASES["linear-gaussian, vector"] = Case(
+    "linear-gaussian",
+    latent(
+        lambda: hs.LinearGaussian(
+            **MOVING,
+            transition_offset=[0.1, -0.2],
+            emission=[[1.0, 0.5], [0.3, 1.0]],
+            emission_offset=[0.3, 0.0],
+            emission_noise=[[0.4, 0.1], [0.1, 0.5]],
+            initial_mean=[0.2, 0.1],
+            initial_covariance=[[0.5, 0.1], [0.1, 0.3]],
+        )
+    ),
+    _plane(),
+)
+
+
 def particles(make, proposal, **options):
     """A particle filter over a latent-state model."""
     return lambda key: hs.ParticleFilter(latent(make)(key), 6, proposal, key=key, **options)
@@ -271,5 +294,11 @@ CASES["particle guided, gaussian"] = Case(
     "particle-filter",
     particles(lambda: hs.HMM(**CHAIN, emission=EMISSIONS["gaussian"][0]()), "guided", threshold=1.0),
     EMISSIONS["gaussian"][1],
+    exact=False,
+)
+CASES["particle bootstrap, linear-gaussian"] = Case(
+    "particle-filter",
+    particles(lambda: hs.LinearGaussian(**MOVING, emission=[1.0, 0.5], emission_noise=0.4), "bootstrap"),
+    _line(),
     exact=False,
 )

@@ -2,6 +2,7 @@
 
 from hiddenstate.latent import emissions
 from hiddenstate.latent.hmm import HMM, HSMM, CategoricalDurations, InputDriven, NegativeBinomialDurations
+from hiddenstate.latent.linear_gaussian import LinearGaussian, NonlinearGaussian, structural
 from hiddenstate.latent.particle import ParticleFilter, Proposal, StateSpace
 
 __all__ = [
@@ -9,9 +10,12 @@ __all__ = [
     "HSMM",
     "CategoricalDurations",
     "InputDriven",
+    "LinearGaussian",
     "NegativeBinomialDurations",
+    "NonlinearGaussian",
     "ParticleFilter",
     "Proposal",
     "StateSpace",
     "emissions",
+    "structural",
 ]
