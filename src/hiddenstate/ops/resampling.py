@@ -17,8 +17,12 @@ from hiddenstate._types import Array, Float, PRNGKeyArray, Shaped
 
 def multinomial(log_weights: Float[Array, " particle"], key: PRNGKeyArray) -> Shaped[Array, " particle"]:
     """Each descends from a particle drawn by the weights, independently of the others."""
-    weights = jnp.exp(log_weights)
-    return _draws(weights / weights.max(), key)
+    return _draws(_scaled(log_weights), key, log_weights.shape[0])
+
+
+def choice(log_weights: Float[Array, " particle"], key: PRNGKeyArray) -> Shaped[Array, ""]:
+    """One particle drawn by weights that need not be normalised; not all of them are zero."""
+    return _draws(_scaled(log_weights), key, 1)[0]
 
 
 def stratified(log_weights: Float[Array, " particle"], key: PRNGKeyArray) -> Shaped[Array, " particle"]:
@@ -39,7 +43,7 @@ def residual(log_weights: Float[Array, " particle"], key: PRNGKeyArray) -> Shape
     left = jnp.maximum(shares - certain, 0)
     cumulated = jnp.cumsum(certain.astype(jnp.int32))
     copies = _from_cumulated_counts(jnp.minimum(cumulated, count))
-    drawn = _draws(left / jnp.maximum(left.max(), jnp.finfo(left.dtype).tiny), key)
+    drawn = _draws(left / jnp.maximum(left.max(), jnp.finfo(left.dtype).tiny), key, count)
     return jnp.where(jnp.arange(count) < cumulated[-1], copies, drawn)
 
 
@@ -98,13 +102,18 @@ def _from_cumulated_counts(below: Array) -> Array:
     return jnp.minimum(jnp.cumsum(ends[:count]), count - 1)
 
 
-def _draws(weights: Array, key: PRNGKeyArray) -> Array:
-    """M independent draws by weights of which the largest is one (or all are zero), among whole numbers.
+def _scaled(log_weights: Array) -> Array:
+    """Weights of which the largest is one."""
+    return jnp.exp(log_weights - log_weights.max())
+
+
+def _draws(weights: Array, key: PRNGKeyArray, draws: int) -> Array:
+    """Independent draws by weights of which the largest is one (or all are zero), among whole numbers.
 
     The numbers add up to less than 2^32, exactly; a weight below 2^-31 of the sum counts as nothing.
     """
-    count = weights.shape[0]
     tickets = jnp.round(weights * (2.0**31 / weights.sum())).astype(jnp.uint32)
     cumulated = jnp.cumsum(tickets, dtype=jnp.uint32)
-    drawn = jr.randint(key, (count,), 0, jnp.maximum(cumulated[-1], 1), jnp.uint32)
-    return jnp.minimum(jnp.searchsorted(cumulated, drawn, side="right"), count - 1).astype(jnp.int32)
+    drawn = jr.randint(key, (draws,), 0, jnp.maximum(cumulated[-1], 1), jnp.uint32)
+    found = jnp.searchsorted(cumulated, drawn, side="right")
+    return jnp.minimum(found, weights.shape[0] - 1).astype(jnp.int32)

@@ -11,6 +11,7 @@ from hiddenstate.core import Steps, dtype_of
 from hiddenstate.latent.particle.conditionals import state_count
 from hiddenstate.latent.particle.scheme import normalised
 from hiddenstate.latent.particle.state import Filtered, Smoothed
+from hiddenstate.ops.resampling import choice
 
 
 def filtered(model: Any, weighed: Any, sizes: Array, steps: Steps) -> Filtered:
@@ -49,7 +50,7 @@ def backward_draws(model: Any, known: Filtered, steps: Steps, key: Any, count: i
 
             both = log_weights + jnp.where(moved, jax.vmap(density)(particles), 0.0)
             _, logits = normalised(both, log_weights)
-            return particles[jr.categorical(key, logits.astype(jnp.result_type(float)))]
+            return particles[choice(logits, key)]
 
         drawn = jax.vmap(one)(following, jr.split(key, count))
         return drawn, drawn

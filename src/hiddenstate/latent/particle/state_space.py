@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Num, PRNGKeyArray
@@ -98,8 +99,8 @@ class StateSpace(eqx.Module):
         for name, value in (("length", length), ("n", n)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise DataError(f"{name} is {value!r}; it must be a whole number of at least 1.")
-        if self.inputs and jnp.shape(inputs) != (length, self.inputs):
-            raise DataError(f"inputs has shape {jnp.shape(inputs)}; it must be ({length}, {self.inputs}).")
+        if self.inputs and np.shape(inputs) != (length, self.inputs):
+            raise DataError(f"inputs has shape {np.shape(inputs)}; it must be ({length}, {self.inputs}).")
         us = jnp.asarray(inputs, dtype_of(self)) if self.inputs else None
         return _simulate(self, us, length, jr.split(checked_key(key), n))
 
