@@ -152,6 +152,7 @@ def _entries(candidates: Any) -> list[_Entry]:
     entries = [_entry(label, given) for label, given in named]
     if not entries:
         raise DataError("there is no candidate to select from; give at least one.")
+    entries = [replace(entry, label=entry.label or _label(entry, entries)) for entry in entries]
     counts: dict[str, int] = {}
     for i, entry in enumerate(entries):
         counts[entry.label] = counts.get(entry.label, 0) + 1
@@ -176,9 +177,18 @@ def _entry(label: str | None, given: Any) -> _Entry:
             "dictionary such as {'model': 'hmm', 'states': 3}, or a model."
         )
     recipe_named(name)
-    said = ", ".join(f"{option}={value}" for option, value in options.items())
-    made = label or (f"{name} ({said})" if said else name)
-    return _Entry(made, lambda data, key: build(name, data, key=key, **options), name, options)
+    return _Entry(label or "", lambda data, key: build(name, data, key=key, **options), name, options)
+
+
+def _label(entry: _Entry, entries: list[_Entry]) -> str:
+    """The name with the options that tell it from others; what all candidates share goes without saying."""
+    alike = [other for other in entries if other.name is not None]
+    said = [
+        f"{option}={value}"
+        for option, value in entry.options.items()
+        if len(alike) == 1 or any(repr(other.options.get(option)) != repr(value) for other in alike)
+    ]
+    return f"{entry.name} ({', '.join(said)})" if said else str(entry.name)
 
 
 def _sequences(data: Any, candidates: Any) -> Sequences:
