@@ -131,10 +131,15 @@ def condition(
         noise = jnp.where(observed[:, None] & observed, noise, jnp.eye(count, dtype=noise.dtype))
         apart, count = jnp.where(observed, apart, 0.0), observed.sum()
     crossed = covariance @ emission.T
-    root = jnp.linalg.cholesky(symmetric(emission @ crossed + noise))
-    white = solve_triangular(root, apart, lower=True)
-    log_prob = -0.5 * (white @ white) - jnp.log(jnp.diagonal(root)).sum() - 0.5 * LOG_TWO_PI * count
-    gain = cho_solve((root, True), crossed.T).T
+    total = symmetric(emission @ crossed + noise)
+    if x.shape[0] == 1:  # no calls to LAPACK, which would take most of the time of a small model
+        log_prob = -0.5 * (apart[0] ** 2 / total[0, 0] + jnp.log(total[0, 0]) + LOG_TWO_PI * count)
+        gain = crossed / total[0, 0]
+    else:
+        root = jnp.linalg.cholesky(total)
+        white = solve_triangular(root, apart, lower=True)
+        log_prob = -0.5 * (white @ white) - jnp.log(jnp.diagonal(root)).sum() - 0.5 * LOG_TWO_PI * count
+        gain = cho_solve((root, True), crossed.T).T
     kept = jnp.eye(mean.shape[0], dtype=mean.dtype) - gain @ emission
     updated = kept @ covariance @ kept.T + gain @ noise @ gain.T
     return Conditioned(log_prob, mean + gain @ apart, symmetric(updated))
@@ -262,9 +267,13 @@ def conditional(
     if observed is not None:
         emission = jnp.where(observed[:, None], emission, 0.0)
         noise = jnp.where(observed[:, None] & observed, noise, jnp.eye(x.shape[0], dtype=noise.dtype))
-    root = jnp.linalg.cholesky(noise)
-    white = solve_triangular(root, jnp.concatenate([emission, x[:, None]], 1), lower=True)
-    rows, x = white[:, :-1], white[:, -1]
+    if x.shape[0] == 1:
+        deviation = jnp.sqrt(noise[0, 0])
+        rows, x = emission / deviation, x / deviation
+    else:
+        root = jnp.linalg.cholesky(noise)
+        white = solve_triangular(root, jnp.concatenate([emission, x[:, None]], 1), lower=True)
+        rows, x = white[:, :-1], white[:, -1]
     return Conditional(transition, offset, transition_noise, rows.T @ x, rows.T @ rows)
 
 
@@ -282,24 +291,13 @@ def apply_conditional(
 
 def join(earlier: Conditional, later: Conditional) -> Conditional:
     """Both steps as one (Särkkä and García-Fernández 2021, lemma 8)."""
-    n = earlier.offset.shape[0]
-    forward = jnp.eye(n, dtype=earlier.offset.dtype) + earlier.covariance @ later.precision
-    right = jnp.concatenate(
-        [
-            earlier.matrix,
-            (earlier.offset + earlier.covariance @ later.vector)[:, None],
-            earlier.covariance,
-        ],
-        1,
-    )
-    solved = later.matrix @ jnp.linalg.solve(forward, right)
-    matrix, offset, covariance = solved[:, :n], solved[:, n], solved[:, n + 1 :]
-    left = jnp.concatenate([(later.vector - later.precision @ earlier.offset)[:, None], later.precision], 1)
-    back = earlier.matrix.T @ jnp.linalg.solve(forward.T, left)
+    eye = jnp.eye(earlier.offset.shape[0], dtype=earlier.offset.dtype)
+    between = jnp.linalg.solve(eye + earlier.covariance @ later.precision, eye)
+    forward, back = later.matrix @ between, earlier.matrix.T @ between.T
     return Conditional(
-        matrix,
-        offset + later.offset,
-        symmetric(covariance @ later.matrix.T + later.covariance),
-        back[:, 0] + earlier.vector,
-        symmetric(back[:, 1:] @ earlier.matrix + earlier.precision),
+        forward @ earlier.matrix,
+        forward @ (earlier.offset + earlier.covariance @ later.vector) + later.offset,
+        symmetric(forward @ earlier.covariance @ later.matrix.T + later.covariance),
+        back @ (later.vector - later.precision @ earlier.offset) + earlier.vector,
+        symmetric(back @ later.precision @ earlier.matrix + earlier.precision),
     )

@@ -14,7 +14,7 @@ from jax.scipy.linalg import solve_triangular
 
 from hiddenstate._types import Array, Float
 from hiddenstate.latent.linear_gaussian.system import Belief, System, conditioned, held, merged, propagated
-from hiddenstate.ops.gaussian import LOG_TWO_PI, Conditioned, diffuse_direction, outer, semidefinite_root, triangular
+from hiddenstate.ops.gaussian import LOG_TWO_PI, diffuse_direction, outer, semidefinite_root, triangular
 
 
 class Sequence(NamedTuple):
@@ -239,8 +239,3 @@ def _whitened(root: Array, apart: Array) -> Array:
 
 def _log_prob(white: Array, root: Array, count: Any) -> Array:
     return -0.5 * (white @ white) - jnp.log(jnp.abs(jnp.diagonal(root))).sum() - 0.5 * LOG_TWO_PI * count
-
-
-def as_conditioned(known: RootBelief) -> Conditioned:
-    """The belief as a covariance."""
-    return Conditioned(jnp.zeros((), known.mean.dtype), known.mean, outer(known.root), known.diffuse)

@@ -58,22 +58,7 @@ def common_dtype(*given: Any) -> Any:
     """The floating type of the arrays among what was given; JAX's own where there are none, as in lists."""
     kinds = [g.dtype for g in given if hasattr(g, "dtype") and np.issubdtype(g.dtype, np.floating)]
     kinds = [np.float32 if kind == np.float16 else kind for kind in kinds]
-    return jax.dtypes.canonicalize_dtype(jnp.result_type(*kinds) if kinds else jnp.result_type(float))
-
-
-def as_given(leaf: Any) -> Any:
-    """Numbers of a part, for messages and comparisons on the host."""
-    return np.asarray(plain(leaf)) if leaf is not None else None
-
-
-def same_places(part: Any, other: Any) -> Any:
-    """`other`'s arrays where `part` is learned, and `part`'s own where it is frozen."""
-    return jax.tree.map(
-        lambda mine, new: mine if isinstance(mine, Frozen) else new,
-        part,
-        other,
-        is_leaf=lambda node: isinstance(node, Frozen),
-    )
+    return jax.dtypes.canonicalize_dtype(np.result_type(*kinds) if kinds else jnp.result_type(float))
 
 
 def modules(part: Any) -> bool:
