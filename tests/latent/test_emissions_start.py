@@ -142,7 +142,7 @@ def test_data_that_do_not_fit_are_refused_in_a_sentence():
         "emission is 'bimodal'; it must be one of categorical": lambda: emission_for(
             reals, 2, key=KEY, family="bimodal"
         ),
-        "gaussian emissions have no option 'lags'": lambda: emission_for(reals, 2, key=KEY, lags=2),
+        "there is no option 'lags'": lambda: emission_for(reals, 2, key=KEY, lags=2),
         "column 'x' holds 0.5, but poisson emissions take whole": lambda: emission_for(
             reals, 2, key=KEY, family="poisson"
         ),

@@ -152,6 +152,11 @@ def test_an_impossible_observation_is_minus_infinity_and_named():
         hs.fit(model, data, hs.EM(start="given"), key=jr.key(0))
 
 
+def test_an_impossible_sequence_has_an_infinite_score_without_a_warning(recwarn):
+    score = hs.score(impossible(), [0, 0, 2])
+    assert score.nats_per_step == np.inf and np.isnan(score.standard_error) and not recwarn.list
+
+
 def rises(model, data, only=None, rounds=15):
     """The log-probability along rounds of EM, and the model after them."""
     arrays = arrays_for(model, data)

@@ -278,6 +278,7 @@ def test_missing_steps_are_summed_out(name):
         close(hs.smooth(model, data, strategy=way).marginals[0], truth.marginals(truth.joint))
 
 
+@pytest.mark.parametrize("name", ["dense", "input-driven", "durations", "autoregressive"])
 def test_ragged_batches_equal_their_sequences_alone(name):
     model = CASES[name][0]()
     xs = AR_XS if name == "autoregressive" else XS

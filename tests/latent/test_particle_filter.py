@@ -27,8 +27,7 @@ from latent.particle_examples import (
 from laws import laws
 from laws.registry import _line
 
-FILTERS = {  # those over an HMM are among the library's cases
-    "bootstrap": (lambda: ParticleFilter(line(), 6, resampling="stratified", key=jr.key(1)), "float32"),
+FILTERS = {  # others are among the library's cases
     "auxiliary": (lambda: ParticleFilter(line(True), 5, "auxiliary", threshold=1.0, key=jr.key(1)), "float64"),
 }
 

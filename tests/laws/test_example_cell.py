@@ -25,8 +25,7 @@ def example():
     return namespace["StronglyTyped"]
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-@pytest.mark.parametrize("head", ["categorical", "gaussian"])
+@pytest.mark.parametrize(("head", "precision"), [("categorical", "float32"), ("gaussian", "float64")])
 def test_the_example_cell_obeys_the_laws(example, head, precision):
     make, grid = HEADS[head]
     key = jr.key(3)

@@ -1,4 +1,4 @@
-"""Every law for every model, in float32 and in float64."""
+"""Every law for every model, in float32 and in float64 (families of emissions in one of them, by turns)."""
 
 import functools
 
@@ -17,12 +17,14 @@ def model_of(name: str, precision: str):
     return cast(cast(CASES[name].make(jr.key(7)), jnp.float32), jnp.dtype(precision))
 
 
-@pytest.fixture(params=["float32", "float64"])
-def precision(request):
-    return request.param
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CASES])
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        pytest.param(name, precision, marks=pytest.mark.xdist_group(name))
+        for name, case in CASES.items()
+        for precision in case.precisions
+    ],
+)
 class TestLaws:
     def test_probabilities_sum_to_one(self, name, precision):
         laws.normalised(model_of(name, precision), CASES[name].grid)

@@ -110,3 +110,10 @@ def test_standard_errors_cover_the_truth():
     assert 270 <= inside <= 297
     alone = score_of(random.normal(1, 0.5, (1, 400)), hs.Sequences.padded(np.zeros((1, 400))))
     assert 0.015 < alone.standard_error < 0.04  # blocks of one sequence; the truth is 0.025
+
+
+def test_where_values_are_missing_only_models_that_can_do_without_take_part():
+    gaps = hs.Sequences.of(np.where(np.arange(40) % 7, np.sin(np.arange(40.0)), np.nan))
+    assert hs.default_models(gaps) == ("hmm", "linear-gaussian")
+    with pytest.raises(hs.MissingDataError, match="which 'gru' cannot do without; compare models that can: hmm"):
+        hs.compare(gaps, ["hmm", "gru"], key=jr.key(0))

@@ -74,6 +74,8 @@ def compare(
         begun.append(name)
         note(f"  {name} ({len(begun)} of {len(names)})")
 
+    if sequences.has_missing and not models:
+        note("values are missing: networks and baselines, which need each one, take no part")
     note(f"fits {len(names)} models; seed {seed}")
     split_key, plot_key = jr.split(jr.key(seed))
     result = run(

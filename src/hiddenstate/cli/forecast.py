@@ -12,6 +12,9 @@ from hiddenstate.cli.reading import Rereading, load_model
 SHOWN = 12
 """So many rows of the table are printed."""
 
+WIDEST = 10
+"""A wider table is printed without the probabilities of symbols, which are all in the file."""
+
 
 @expanded(Rereading, "reading")
 def forecast(
@@ -55,7 +58,10 @@ def forecast(
     write_table(table, out)
     if plot is not None:
         plot_forecast(found, sequences, plot)
-    print_table(table.head(SHOWN), cut=table.height - SHOWN)
+    shown = table if table.width <= WIDEST else table.select([c for c in table.columns if not c.startswith("p(")])
+    print_table(shown.head(SHOWN), cut=table.height - SHOWN)
+    if shown.width < table.width:
+        say(f"the probabilities of all symbols are in {out}")
     drawn = "" if len(sequences) <= MOST_PANELS else f"the first {MOST_PANELS} "
     said = f"; {drawn}drawn in {plot}" if plot else ""
     say(f"forecasts of {plural(len(sequences), 'sequence')} in {out}{said}")

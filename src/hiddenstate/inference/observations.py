@@ -127,7 +127,8 @@ def check_support(support: Any, values: np.ndarray, valid: np.ndarray, names: Se
 def within(support: Any, values: np.ndarray) -> np.ndarray:
     """Whether each observation of an array (sequence, time, ...) lies in the support."""
     if _is_symbolic(_base(support)) and not np.issubdtype(values.dtype, np.integer):
-        raise DataError(f"observations are {values.dtype}, but symbols are due: {describe(support)}.")
+        hint = " Missing ones are said by missing=..., not by NaN." if np.isnan(values).any() else ""
+        raise DataError(f"observations are {values.dtype}, but symbols are due: {describe(support)}.{hint}")
     inside = np.asarray(support(values))
     return np.asarray(inside.reshape(*inside.shape[:2], -1).all(axis=-1))
 

@@ -29,6 +29,7 @@ def sample(model: SequenceModel, length: int, *, key: PRNGKeyArray, n: int = 1, 
     us = _future_inputs(model, inputs, length, 1)
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (1, *a.shape)), model.initial())
     values = _simulate(model, start, us, checked_key(key), length, n)[0]
+    _check_proper(model, values)
     known = None if us is None else np.broadcast_to(np.asarray(us), (n, *us.shape[1:]))
     return Sequences.padded(np.asarray(values[0]), inputs=known, schema=model.schema)
 
@@ -99,12 +100,22 @@ def forecast(
     us = _future_inputs(model, inputs, horizon, len(data))
     last = final_states(model, data, strategy=strategy)
     samples, means, probs = _simulate(model, last, us, checked_key(key), horizon, n)
+    _check_proper(model, samples)
     ahead, distribution, covariance = None, None, None
     if has(model, "prepare_partial"):
         ahead, distribution, means, probs, covariance = _ahead(model, last, us, horizon)
         distribution = rebatch(distribution, (len(data), horizon))
     mean, probabilities, covariance = (None if a is None else np.asarray(a) for a in (means, probs, covariance))
     return Forecast(np.asarray(samples), mean, probabilities, tuple(levels), ahead, distribution, covariance)
+
+
+def _check_proper(model: SequenceModel, values: Any) -> None:
+    """Raise DataError if nothing could be drawn: a model that knows nothing yet has no distribution to draw from."""
+    if jnp.issubdtype(values.dtype, jnp.floating) and not bool(jnp.isfinite(values).all()):
+        raise DataError(
+            f"{name_of(model)} has no proper distribution to draw from at some step: its start is diffuse, what varies "
+            "in time ends sooner, or its numbers are not finite. A diffuse model needs observations first."
+        )
 
 
 def _check_counts(**counts: Any) -> None:

@@ -12,6 +12,9 @@ from hiddenstate.learn.history import History
 from hiddenstate.learn.method import Fit
 from hiddenstate.strategies import Strategy
 
+_BLIND = 25
+"""So many iterations in a row that gain no more than rounding end a run."""
+
 _ORDINALS = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -42,13 +45,16 @@ class Climb:
         self._best_value = np.full(count, np.inf)
         self._loss = np.full(count, np.nan)
         self._gain = np.full(count, np.nan)
+        self._gain_before = np.full(count, np.nan)
+        self._blind = np.zeros(count, int)
         self._passes = np.full(count, np.inf)
         self._excused = np.zeros(count, bool)
         self._converged = np.zeros(count, bool)
         self._reasons = [""] * count
         self._notes: list[list[str]] = [[] for _ in range(count)]
         self._histories = [History() for _ in range(count)]
-        self._rounding = float(np.finfo(dtype_of(models)).eps) ** 0.75
+        self._precision = float(np.finfo(dtype_of(models)).eps)
+        self._rounding = self._precision**0.75
         if validation is not None:
             self._look()
 
@@ -81,11 +87,31 @@ class Climb:
                     f"rounding; the model is the one before it",
                 )
             elif (gain if self._checked else abs(gain)) < self._tolerance:
-                self._converged[run] = True
-                self._stop(run, f"iteration {step} gained less than {self._tolerance:g} nats per step")
+                self._judge_end(run, step, gain)
+        self._gain_before = self._gain
         self._excused[:] = False
         if self._validation is None:
             self._keep(losses)
+
+    def _judge_end(self, run: Any, step: int, gain: float) -> None:
+        """Whether a run with a small gain is done. EM is slow where much is hidden: small gains may add up to much.
+
+        What is left is what it would gain if its gains went on to shrink as the last two did (Aitken). A gain within
+        rounding says nothing, so that the run goes on a while before it ends.
+        """
+        if gain <= self._precision * (1 + abs(self._loss[run])):
+            self._blind[run] += 1
+            if self._tolerance > 0 and self._blind[run] < _BLIND:
+                return
+            said = f"the last {_iterations(self._blind[run])} gained no more than rounding"
+        else:
+            self._blind[run] = 0
+            before = float(self._gain_before[run])
+            if not gain < before or gain * gain / (before - gain) >= self._tolerance:
+                return
+            said = f"after iteration {step} less than {self._tolerance:g} nats per step were left to gain"
+        self._converged[run] = True
+        self._stop(run, said)
 
     def judge_pass(self, losses: np.ndarray) -> None:
         """The same for the mean loss of a pass of minibatches, which may fall."""

@@ -13,7 +13,7 @@ import polars as pl
 
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.catalogue import build, recipe_names
-from hiddenstate.core import DataError, SequenceModel, Sequences, has, parameter_count, recipe_named
+from hiddenstate.core import DataError, MissingDataError, SequenceModel, Sequences, has, parameter_count, recipe_named
 from hiddenstate.learn.em import EM
 from hiddenstate.learn.fit import fit
 from hiddenstate.learn.lbfgs import LBFGS
@@ -50,6 +50,8 @@ class Contender:
     """Options of the recipe that are not its defaults."""
     sized: bool = True
     """Whether the recipe is told the sizes of the comparison that it takes, `hidden` or `states`."""
+    gaps: bool = False
+    """Whether it can do without missing observations; others take no part where some are missing."""
 
 
 _EM = EM(iterations=300, restarts=10)
@@ -67,8 +69,8 @@ CONTENDERS: dict[str, Contender] = {
     "mingru": Contender(),
     "minlstm": Contender(),
     "linear": Contender(),
-    "hmm": Contender(method=_EM),
-    "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False),
+    "hmm": Contender(method=_EM, gaps=True),
+    "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False, gaps=True),
 }
 """Who takes part: a model joins the comparison by one entry here. Others run if they are named."""
 
@@ -126,9 +128,13 @@ class _Parts:
 
 
 def default_models(data: Sequences) -> tuple[str, ...]:
-    """The models that a comparison on these data runs if none are named."""
+    """The models that a comparison on these data runs if none are named.
+
+    Where values are missing, only those that can do without them.
+    """
     known = recipe_names()
-    return tuple(n for n, c in CONTENDERS.items() if c.default and n in known and data.schema.kind in c.kinds)
+    fitting = tuple(n for n, c in CONTENDERS.items() if c.default and n in known and data.schema.kind in c.kinds)
+    return tuple(n for n in fitting if CONTENDERS[n].gaps) if data.has_missing else fitting
 
 
 def compare(
@@ -159,6 +165,11 @@ def compare(
     names = default_models(data) if given is None else tuple(dict.fromkeys(given))
     for name in names:
         recipe_named(name)
+        if data.has_missing and not CONTENDERS.get(name, Contender(gaps=True)).gaps:
+            able = ", ".join(n for n, c in CONTENDERS.items() if c.gaps)
+            raise MissingDataError(
+                f"the data have missing values, which {name!r} cannot do without; compare models that can: {able}."
+            )
     if not names:
         raise DataError("there is no model to compare; name at least one.")
     split_key, *keys = jr.split(key, 1 + len(names))

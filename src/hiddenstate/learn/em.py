@@ -39,8 +39,9 @@ class EM(Method):
 
     An iteration computes what the model expects of the hidden states given the data, and then the parameters that
     are best for that. The log-probability of the data never falls: that is checked, and a run that falls by more than
-    rounding stops and says so. It has converged when an iteration gains less than `tolerance` nats per step; there are
-    at most `iterations`.
+    rounding stops and says so. It has converged when what is left to gain is less than `tolerance` nats per step, as
+    the last two gains foretell (Aitken's extrapolation: one small gain means little where EM is slow). There are at
+    most `iterations`.
 
     **Starts.** The run starts from the model as it is given, or with ``start="kmeans"`` or ``"random"`` from
     parameters made for the data. With `restarts` runs, done side by side, the others start at random, and the best
@@ -62,7 +63,7 @@ class EM(Method):
     update of its row.
     """
 
-    iterations: int = 100
+    iterations: int = 500
     tolerance: float = 1e-6
     restarts: int = 1
     start: Start = "given"

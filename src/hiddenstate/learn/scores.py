@@ -44,6 +44,8 @@ def score_of(nats: np.ndarray, data: Sequences) -> Score:
     """The score that the nats of every step amount to."""
     totals, steps = _parts(nats, data)
     rate = totals.sum() / steps.sum()
+    if not np.isfinite(rate):
+        return Score(float(rate), float("nan"), int(steps.sum()))
     return Score(float(rate), _error(totals - rate * steps, steps), int(steps.sum()))
 
 

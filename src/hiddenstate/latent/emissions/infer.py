@@ -70,7 +70,10 @@ def emission_for(
         raise HiddenStateError(f"emission is {family!r}; it must be one of {', '.join(_FAMILIES)}.")
     for option in options:
         if option not in _OPTIONS.get(name, ()):
-            raise HiddenStateError(f"{name} emissions have no option {option!r}.")
+            taken = ", ".join(_OPTIONS.get(name, ())) or "none"
+            raise HiddenStateError(
+                f"there is no option {option!r}, neither of the model nor of {name} emissions (which take {taken})."
+            )
     seen = _observed(data)
     check_enough(max(values.size for values in seen.values), states)
     return _FAMILIES[name](seen, states, **options).restart(data, key=key)

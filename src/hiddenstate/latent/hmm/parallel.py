@@ -72,6 +72,7 @@ def smooth(chain: Chain, found: Forward, valid: Shaped[Array, " time"] | None) -
         back = jnp.where(valid[1:, None, None], back, found.filtered[:-1, :, None])
     later = jax.lax.associative_scan(lambda a, b: jnp.einsum("tij,tjk->tik", b, a), back, reverse=True)
     marginals = jnp.einsum("tij,j->ti", later, found.filtered[-1])
+    marginals = marginals / marginals.sum(-1, keepdims=True)
     return jnp.concatenate([marginals, found.filtered[-1:]])
 
 

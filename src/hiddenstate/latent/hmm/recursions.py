@@ -153,6 +153,7 @@ def smooth(chain: Chain, found: Forward, valid: Shaped[Array, " time"] | None) -
     def retreat(later, inputs):
         filtered, predicted_next, inside, part = inputs
         smoothed = filtered * chain.of(part).back(ratio(later, predicted_next))
+        smoothed = smoothed / smoothed.sum()  # one, up to rounding, which would build up
         smoothed = smoothed if inside is None else jnp.where(inside, smoothed, filtered)
         return smoothed, smoothed
 

@@ -24,6 +24,11 @@ CONDITIONALS = ("latent_initial", "latent_next", "latent_emission")
 def check_conditionals(model: Any) -> None:
     """Raise HiddenStateError unless the model has its conditionals, each of them one distribution."""
     absent = [name for name in CONDITIONALS if not has(model, name)]
+    if absent and any(getattr(model, "diffuse", None) or ()):
+        raise HiddenStateError(
+            f"model is a {type(model).__name__} with a diffuse start, from which no particle can be drawn; give it an "
+            "initial mean and covariance."
+        )
     if absent:
         raise HiddenStateError(
             f"model is {type(model).__name__}, which has no {', '.join(absent)}; a particle filter takes a latent "
