@@ -285,7 +285,7 @@ def test_building_by_name_reaches_all_structures():
         {"transition": "banded", "band": 1},
         {"transition": np.eye(3, dtype=bool) | np.eye(3, k=-1, dtype=bool) | np.eye(3, k=2, dtype=bool)},
         {"initial": "stationary", "emission": "poisson"},
-        {"initial": "uniform", "emission": "negative-binomial"},
+        {"initial": "fixed", "emission": "negative-binomial"},
     ):
         model = hs.build("hmm", counts, states=3, key=jr.key(0), **options)
         assert np.isfinite(hs.log_prob(model, counts)).all()

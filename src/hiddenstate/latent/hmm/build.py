@@ -15,7 +15,7 @@ from hiddenstate.latent.hmm.model import HMM
 from hiddenstate.latent.hmm.semi_markov import HSMM
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
 
-Initial = Literal["free", "uniform", "stationary"]
+Initial = Literal["free", "fixed", "stationary"]
 Structure = Literal["dense", "left-right", "banded", "input-driven"]
 
 STAY = 0.8
@@ -36,9 +36,10 @@ def hmm(
 ) -> HMM:
     """A hidden Markov model with `states` states and emissions inferred from the data, or named.
 
-    `initial` is ``"free"``, ``"uniform"`` (held so) or ``"stationary"``. `transition` is ``"dense"``,
-    ``"left-right"`` (to the next state only), ``"banded"`` (to states at most `band` away), ``"input-driven"``, or a
-    boolean matrix of the moves that are possible. Other options are those of the emissions, such as `covariance`.
+    `initial` is ``"free"``, ``"fixed"`` (all states alike, not learned) or ``"stationary"``. `transition` is
+    ``"dense"``, ``"left-right"`` (to the next state only), ``"banded"`` (to states at most `band` away),
+    ``"input-driven"``, or a boolean matrix of the moves that are possible. Other options are those of the emissions,
+    such as `covariance`.
     """
     checks.whole("states", states)
     emission_key, transition_key = jr.split(key)
@@ -60,7 +61,7 @@ def hsmm(
     key: PRNGKeyArray,
     states: int = 4,
     emission: str | None = None,
-    initial: Literal["free", "uniform"] = "free",
+    initial: Literal["free", "fixed"] = "free",
     durations: Literal["negative-binomial", "categorical"] = "negative-binomial",
     longest: int | None = None,
     **options: Any,
@@ -86,8 +87,8 @@ def hsmm(
         lasting = NegativeBinomialDurations(means, np.full(states, 2.0, dtype), longest)
     else:
         raise HiddenStateError(f"durations is {durations!r}; it must be 'negative-binomial' or 'categorical'.")
-    if initial not in ("free", "uniform"):
-        raise HiddenStateError(f"initial is {initial!r}; it must be 'free' or 'uniform'.")
+    if initial not in ("free", "fixed"):
+        raise HiddenStateError(f"initial is {initial!r}; it must be 'free' or 'fixed'.")
     return HSMM(_initial(initial, "dense", states, emitted), moves, lasting, emitted, schema=data.schema)
 
 
@@ -100,7 +101,7 @@ def _initial(initial: Any, transition: Any, states: int, emission: Emission) -> 
     if isinstance(transition, str) and transition == "left-right":
         return Frozen(jnp.asarray(np.eye(states, dtype=dtype)[0]))
     even = np.full(states, 1 / states, dtype)
-    return Frozen(jnp.asarray(even)) if initial == "uniform" else even
+    return Frozen(jnp.asarray(even)) if initial == "fixed" else even
 
 
 def _allowed(transition: Any, states: int, band: int) -> np.ndarray:
