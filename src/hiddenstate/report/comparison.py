@@ -60,7 +60,7 @@ def print_ranking(comparison: Comparison) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True)
     known = comparison.optimal_nats is not None
-    for name in ("nats per step", "to the best", *(["above optimal"] if known else []), "parameters", "seconds"):
+    for name in ("nats per step", "to the best", *(["above optimal"] if known else []), "parameters", "sec"):
         table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     table.add_column("note")
     for row in comparison.rows:
