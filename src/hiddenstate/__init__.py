@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from hiddenstate.catalogue import recipe_names as recipe_names
     from hiddenstate.core import AssociativeRecurrence as AssociativeRecurrence
     from hiddenstate.core import Column as Column
+    from hiddenstate.core import ConditionalModel as ConditionalModel
     from hiddenstate.core import DataError as DataError
     from hiddenstate.core import FileError as FileError
     from hiddenstate.core import Frozen as Frozen
     from hiddenstate.core import HiddenStateError as HiddenStateError
     from hiddenstate.core import MissingDataError as MissingDataError
+    from hiddenstate.core import Pairs as Pairs
     from hiddenstate.core import Prior as Prior
     from hiddenstate.core import Recurrence as Recurrence
     from hiddenstate.core import RegistryError as RegistryError
@@ -77,9 +79,12 @@ if TYPE_CHECKING:
     from hiddenstate.learn import select as select
     from hiddenstate.learn import update as update
     from hiddenstate.networks import RNN as RNN
+    from hiddenstate.networks import Bidirectional as Bidirectional
     from hiddenstate.networks import Embedding as Embedding
+    from hiddenstate.networks import Stack as Stack
     from hiddenstate.strategies import Associative as Associative
     from hiddenstate.strategies import Auto as Auto
+    from hiddenstate.strategies import Independent as Independent
     from hiddenstate.strategies import Sequential as Sequential
     from hiddenstate.strategies import unroll as unroll
 
@@ -91,11 +96,13 @@ _HOMES = {
     "hiddenstate.core": (
         "AssociativeRecurrence",
         "Column",
+        "ConditionalModel",
         "DataError",
         "FileError",
         "Frozen",
         "HiddenStateError",
         "MissingDataError",
+        "Pairs",
         "Prior",
         "Recurrence",
         "RegistryError",
@@ -157,8 +164,8 @@ _HOMES = {
         "select",
         "update",
     ),
-    "hiddenstate.networks": ("RNN", "Embedding"),
-    "hiddenstate.strategies": ("Associative", "Auto", "Sequential", "unroll"),
+    "hiddenstate.networks": ("RNN", "Bidirectional", "Embedding", "Stack"),
+    "hiddenstate.strategies": ("Associative", "Auto", "Independent", "Sequential", "unroll"),
 }
 _home = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -1,6 +1,6 @@
 """Recurrent cells, one file each."""
 
-from hiddenstate.cells.cell import Cell
+from hiddenstate.cells.cell import Cell, Read
 from hiddenstate.cells.diagonal_linear import DiagonalLinear
 from hiddenstate.cells.gated_leaky import GatedLeaky
 from hiddenstate.cells.gru import GRU
@@ -23,6 +23,7 @@ __all__ = [
     "MinGRU",
     "MinLSTM",
     "OutputFeedback",
+    "Read",
     "SkipInTime",
     "Vanilla",
 ]

@@ -1,12 +1,21 @@
 """What a cell is: a recurrence over vectors that shows a vector."""
 
 from abc import abstractmethod
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 
-from hiddenstate._types import Array, Element, Float, Num, State
-from hiddenstate.core import Recurrence, dtype_of
+from hiddenstate._types import Array, Element, Float, Num, Shaped, State
+from hiddenstate.core import Recurrence, Steps, dtype_of
+from hiddenstate.strategies import Auto, Strategy, over_time
+
+
+class Read(NamedTuple):
+    """What a cell made of one sequence: `outputs` at t has seen x_1 .. x_t, `final` is the state after all of it."""
+
+    outputs: Float[Array, "time output"]
+    final: State
 
 
 class Cell(Recurrence):
@@ -35,3 +44,14 @@ class Cell(Recurrence):
     def output(self, state: State) -> Float[Array, " output"]:
         """What the head (or the next layer) sees of the state."""
         return state
+
+    def read(
+        self, xs: Float[Array, "time input"], valid: Shaped[Array, " time"] | None = None, strategy: Strategy = Auto()
+    ) -> Read:
+        """What the cell shows after each step of one sequence, and its last state.
+
+        `valid` is False behind the sequence's end, where the last real state stays.
+        """
+        steps = Steps(xs, valid=valid)
+        before, final = over_time(self, strategy, self.initial(), steps, lambda state, *_: self.output(state))
+        return Read(jnp.concatenate([before[1:], self.output(final)[None]]), final)

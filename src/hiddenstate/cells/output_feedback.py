@@ -22,8 +22,8 @@ class OutputFeedback(Cell, AssociativeRecurrence):
     in sampling and forecasting, :math:`x_t` is what the network said itself; under teacher forcing, as in
     scoring and training, it is the right answer. Either way the next state knows of the past what :math:`x_t`
     tells, and nothing else: it is a model of order one, less powerful than one with state. In return, under
-    teacher forcing, all steps can be computed at once: the recurrence is trivially associative, the later
-    step overwrites the earlier.
+    teacher forcing, all steps are computed at once, with nothing that one of them waits for (`state_after`);
+    the recurrence is trivially associative, the later step overwrites the earlier.
     """
 
     input_weight: Float[Array, "hidden input"]
@@ -60,3 +60,7 @@ class OutputFeedback(Cell, AssociativeRecurrence):
         """The later element."""
         del earlier
         return later
+
+    def state_after(self, element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
+        """The element: no step waits for the one before."""
+        return element

@@ -1,6 +1,13 @@
 """The contract, the data it runs on, and the errors it raises."""
 
-from hiddenstate.core.contract import AssociativeRecurrence, Recurrence, SequenceModel, has, name_of
+from hiddenstate.core.contract import (
+    AssociativeRecurrence,
+    ConditionalModel,
+    Recurrence,
+    SequenceModel,
+    has,
+    name_of,
+)
 from hiddenstate.core.errors import (
     DataError,
     FileError,
@@ -9,6 +16,8 @@ from hiddenstate.core.errors import (
     RegistryError,
     StrategyError,
 )
+from hiddenstate.core.noise import Noise, is_noisy, with_noise
+from hiddenstate.core.pairs import PairArrays, Pairs
 from hiddenstate.core.parameters import Frozen, cast, dtype_of, parameter_count, partition, trainable
 from hiddenstate.core.prior import Prior
 from hiddenstate.core.randomness import checked_key
@@ -28,12 +37,16 @@ __all__ = [
     "Arrays",
     "AssociativeRecurrence",
     "Column",
+    "ConditionalModel",
     "DataError",
     "FileError",
     "Frozen",
     "HiddenStateError",
     "Kind",
     "MissingDataError",
+    "Noise",
+    "PairArrays",
+    "Pairs",
     "Prior",
     "Recurrence",
     "RegistryError",
@@ -47,6 +60,7 @@ __all__ = [
     "dtype_of",
     "has",
     "infer_schema",
+    "is_noisy",
     "name_of",
     "parameter_count",
     "partition",
@@ -57,4 +71,5 @@ __all__ = [
     "registered_class",
     "registered_name",
     "trainable",
+    "with_noise",
 ]

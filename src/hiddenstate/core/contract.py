@@ -19,17 +19,24 @@ Capabilities are methods that a model either has or has not; ask with `has`. Bes
   `observed` (of the shape of x) is True: the others are summed out exactly.
 - ``evidence(state, element)``: the log-probability of what the element was prepared from. It must agree with
   ``readout(state, u).log_prob(x)``; a model that has `prepare_partial` has it too.
+- ``state_after(element)``: the next state, from the element alone: a recurrence that remembers nothing but its last
+  observation, so that no step waits for another.
+- ``layers()`` and ``between(number, states)``: the recurrence is several, one above the other. Its state is the tuple
+  of theirs and its element that of the first; ``between(number, states)`` is the element of layer `number` from the
+  new states of those below. Each layer is then run over all steps before the next one begins.
 - ``score_sequence(state, steps, strategy)``: the log-probability of every step of one sequence and the last state,
   by a faster way than step by step, or with a derivative of its own.
 """
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 from numpyro.distributions import Distribution
 
-from hiddenstate._types import Array, Element, Num, State
+from hiddenstate._types import Array, Element, Float, Num, State
 from hiddenstate.core.schema import Schema
+from hiddenstate.core.sequences import Steps
 
 
 class Recurrence(eqx.Module):
@@ -70,7 +77,33 @@ class SequenceModel(Recurrence):
         """The distribution of the next observation, given the state (and the input at that step)."""
 
 
-def has(model: Recurrence, capability: str) -> bool:
+class ConditionalModel(eqx.Module):
+    r"""Answers to what was read: a distribution over a target sequence y given a source sequence x.
+
+    .. math::
+
+        \log p(y_{1:S} \mid x_{1:T}) = \sum_s \log p(y_s \mid y_{<s}, x_{1:T})
+
+    The target is one step, as many steps as the source, or any number: see `Pairs`. A model whose answers do not
+    depend on each other has the capability ``answers(source, strategy)``: the distribution of every answer, of batch
+    shape (time,), or () where there is one.
+    """
+
+    schema: Schema | None = eqx.field(default=None, kw_only=True, static=True)
+    """What the sources look like that it was built for."""
+
+    target_schema: Schema | None = eqx.field(default=None, kw_only=True, static=True)
+    """What the answers look like."""
+
+    inputs: int = eqx.field(default=0, kw_only=True, static=True)
+    """How many inputs `u` it takes at every step of a source, beside the source itself."""
+
+    @abstractmethod
+    def answer_log_probs(self, source: Steps, target: Steps, strategy: Any) -> Float[Array, " time"]:
+        """The log-probability of every step of one target; whatever stands at missing steps and behind the end."""
+
+
+def has(model: Any, capability: str) -> bool:
     """Whether `model` has the capability of that name, for example ``has(model, "combine")``.
 
     A composed model passes its parts' capabilities on by a property that raises AttributeError where the

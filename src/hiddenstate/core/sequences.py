@@ -283,7 +283,7 @@ class Sequences:
         chosen = np.arange(len(self))[index]
         if chosen.size == 0:
             raise DataError(f"the index {index!r} selects none of {len(self)} sequences.")
-        return self._select(chosen)
+        return self.select(chosen)
 
     def arrays(self, dtype: Any = None) -> Arrays:
         """The arrays that compiled functions take, floats in `dtype`, with zeros where values are missing."""
@@ -307,7 +307,7 @@ class Sequences:
         """
         order = np.arange(len(self)) if key is None else padding.generator(key).permutation(len(self))
         cuts = padding.cuts(fractions, len(self), "sequences")
-        return tuple(self._select(part) for part in np.split(order, cuts))
+        return tuple(self.select(part) for part in np.split(order, cuts))
 
     def split_time(self, *fractions: float, context: bool = False) -> tuple["Sequences", ...]:
         """Each sequence cut in time, at the given fractions of its own length, into earlier and later parts.
@@ -344,7 +344,7 @@ class Sequences:
             raise DataError(f"the length of pieces is {length}; it must be at least 1.")
         cuts = [(i, s) for i, total in enumerate(self.lengths) for s in range(0, int(total), length)]
         rows, starts = (np.array(part) for part in zip(*cuts, strict=True))
-        return self._select(rows).window(starts, starts + length)
+        return self.select(rows).window(starts, starts + length)
 
     def window(self, start: Any, stop: Any) -> "Sequences":
         """Steps `start` to `stop` (not included) of every sequence; both may differ between sequences."""
@@ -377,6 +377,13 @@ class Sequences:
         within their group and the batches among each other. The last batch of a group is filled up with empty
         sequences, which no function counts.
         """
+        for chosen, time, count in self.plan(size, key=key, buckets=buckets):
+            yield self.select(chosen, time=time, count=count)
+
+    def plan(
+        self, size: int, *, key: PRNGKeyArray | None = None, buckets: int = 4
+    ) -> Iterator[tuple[np.ndarray, int, int]]:
+        """What `batches` gives, unselected: the indices of each batch, its length, and how many sequences it has."""
         if size < 1:
             raise DataError(f"the batch size is {size}; it must be at least 1.")
         size = min(size, len(self))
@@ -387,8 +394,7 @@ class Sequences:
             plan += [(members[i : i + size], int(self.lengths[group].max())) for i in range(0, len(members), size)]
         if random is not None:
             plan = [plan[i] for i in random.permutation(len(plan))]
-        for chosen, time in plan:
-            yield self._select(chosen, time=time, count=size)
+        yield from ((chosen, time, size) for chosen, time in plan)
 
     def _groups(self, size: int, buckets: int) -> list[np.ndarray]:
         """Indices by length, cut where it saves most padding: at equal shares, never inside one length."""
@@ -399,7 +405,8 @@ class Sequences:
         edges = sorted({int(np.searchsorted(sorted_lengths, sorted_lengths[e])) for e in edges} - {0})
         return [group for group in np.split(order, edges) if len(group)]
 
-    def _select(self, chosen: np.ndarray, time: int | None = None, count: int | None = None) -> "Sequences":
+    def select(self, chosen: np.ndarray, *, time: int | None = None, count: int | None = None) -> "Sequences":
+        """The sequences with these indices, padded to `time` steps and with empty ones to `count`, where given."""
         time = int(self.lengths[chosen].max()) if time is None else time
         extra = 0 if count is None else count - len(chosen)
 

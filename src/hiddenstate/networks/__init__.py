@@ -1,6 +1,8 @@
 """Networks: compositions of cells and heads, and the recipes that build them from data."""
 
 from hiddenstate.networks import baselines, build
+from hiddenstate.networks.bidirectional import Bidirectional
 from hiddenstate.networks.rnn import RNN, Embedding
+from hiddenstate.networks.stack import Stack
 
-__all__ = ["RNN", "Embedding", "baselines", "build"]
+__all__ = ["RNN", "Bidirectional", "Embedding", "Stack", "baselines", "build"]

@@ -40,6 +40,10 @@ class NoMemory(Cell):
         del earlier
         return later
 
+    def state_after(self, element: Float[Array, " none"]) -> Float[Array, " none"]:
+        """Nothing."""
+        return element
+
 
 @register("last-value")
 class LastValue(Cell):
@@ -69,6 +73,10 @@ class LastValue(Cell):
         """The later observation takes the earlier one's place."""
         del earlier
         return later
+
+    def state_after(self, element: Float[Array, " input"]) -> Float[Array, " input"]:
+        """The observation itself."""
+        return element
 
     def output(self, state: Float[Array, " input"]) -> Float[Array, " input"]:
         """The last observation times the gain."""

@@ -12,6 +12,7 @@ from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, State
 from hiddenstate.cells import Cell
 from hiddenstate.core import HiddenStateError, Schema, SequenceModel, register
 from hiddenstate.heads import Head
+from hiddenstate.networks.bidirectional import refuse_bidirectional
 
 
 @register("embedding")
@@ -64,6 +65,7 @@ class RNN(SequenceModel):
     ):
         if initial not in ("zero", "learned"):
             raise HiddenStateError(f"initial is {initial!r}; it must be 'zero' or 'learned'.")
+        refuse_bidirectional(cell, "an autoregressive model")
         encoded = (head if encoder is None else encoder).encoded_size + inputs
         if cell.input_size != encoded:
             raise HiddenStateError(
@@ -98,6 +100,21 @@ class RNN(SequenceModel):
     def combine(self) -> Callable[[Element, Element], Element]:
         """The cell's `combine`; a cell without one raises AttributeError, so that the capability is the cell's."""
         return self.cell.combine  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def state_after(self) -> Callable[[Element], State]:
+        """The cell's `state_after`, where it has one."""
+        return self.cell.state_after  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def layers(self) -> Callable[[], tuple[Cell, ...]]:
+        """The cell's `layers`, where it is a stack."""
+        return self.cell.layers  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def between(self) -> Callable[[int, tuple[State, ...]], Element]:
+        """The cell's `between`, where it is a stack."""
+        return self.cell.between  # pyright: ignore[reportAttributeAccessIssue]
 
     def readout(self, state: State, u: Num[Array, " inputs"] | None = None) -> Distribution:
         """The head's distribution at the cell's output."""

@@ -8,6 +8,7 @@ from hiddenstate._types import State
 from hiddenstate.core import DataError, Recurrence, Sequences, Steps
 from hiddenstate.strategies.associative import Associative
 from hiddenstate.strategies.auto import Auto, Choice
+from hiddenstate.strategies.independent import Independent
 from hiddenstate.strategies.sequential import Sequential
 from hiddenstate.strategies.strategy import Strategy, Unrolled, over_time, prepared, resolved
 
@@ -15,6 +16,7 @@ __all__ = [
     "Associative",
     "Auto",
     "Choice",
+    "Independent",
     "Sequential",
     "Strategy",
     "Unrolled",

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 
 from hiddenstate._types import Array, Element, Shaped, State
 from hiddenstate.core import Recurrence, StrategyError, has, name_of
+from hiddenstate.strategies.independent import shifted
 from hiddenstate.strategies.strategy import Strategy, Unrolled, square_root_chunk
 
 
@@ -26,7 +26,11 @@ class Associative(Strategy):
             )
 
     def check(self, recurrence: Recurrence) -> None:
-        """Only a recurrence with `combine` can be run this way."""
+        """Only a recurrence with `combine`, or one all of whose layers have it, can be run this way."""
+        if has(recurrence, "layers"):
+            for layer in recurrence.layers():  # pyright: ignore[reportAttributeAccessIssue]
+                self.check(layer)
+            return
         if not has(recurrence, "combine"):
             raise StrategyError(
                 f"Associative needs a recurrence with `combine`; {name_of(recurrence)} has none. "
@@ -48,15 +52,4 @@ class Associative(Strategy):
         combine = jax.vmap(recurrence.combine)  # pyright: ignore[reportAttributeAccessIssue]
         prefixes = jax.lax.associative_scan(combine, elements)
         later = jax.vmap(recurrence.step, (None, 0))(state, prefixes)
-        states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest[:-1]]), state, later)
-        if valid is None:
-            return Unrolled(states, jax.tree.map(lambda a: a[-1], later))
-        count = jnp.sum(valid)
-        everything = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, later)
-        final = jax.tree.map(lambda a: a[count], everything)
-
-        def hold(a, last):
-            inside = valid.reshape(valid.shape + (1,) * (a.ndim - 1))
-            return jnp.where(inside, a, last)
-
-        return Unrolled(jax.tree.map(hold, states, final), final)
+        return shifted(state, later, valid)

@@ -1,13 +1,14 @@
 """The strategy that chooses: by what the recurrence can, the device, and the length."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
 from hiddenstate._types import Array, Element, Shaped, State
 from hiddenstate.core import Recurrence, has, name_of
 from hiddenstate.strategies.associative import Associative
+from hiddenstate.strategies.independent import Independent
 from hiddenstate.strategies.sequential import Sequential
 from hiddenstate.strategies.strategy import Strategy, Unrolled
 
@@ -37,7 +38,19 @@ class Auto(Strategy):
         'RNN of GRU has no `combine`, so the steps run one after the other.'
         """
         device = jax.default_backend() if device is None else device
+        if has(recurrence, "state_after"):
+            reason = f"the state of {name_of(recurrence)} is known from the last observation alone: no step waits."
+            return Choice(Independent(), reason)
         checkpoint, memory = _chunks(time, device)
+        if has(recurrence, "layers"):
+            layers: Any = recurrence.layers()  # pyright: ignore[reportAttributeAccessIssue]
+            picked = [self.choose(layer, time, device) for layer in layers]
+            reason = f"{len(layers)} layers, one after the other: {'; '.join(dict.fromkeys(c.reason for c in picked))}"
+            kinds = {type(choice.strategy) for choice in picked}
+            if kinds == {Independent}:
+                return Choice(Independent(), reason)
+            kind = Associative if kinds == {Associative} else Sequential
+            return Choice(kind(checkpoint=checkpoint), reason)
         if not has(recurrence, "combine"):
             reason = f"{name_of(recurrence)} has no `combine`, so the steps run one after the other."
             return Choice(Sequential(checkpoint=checkpoint), reason + memory)

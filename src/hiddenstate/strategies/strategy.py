@@ -3,13 +3,14 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Element, Shaped, State
-from hiddenstate.core import Recurrence, Steps, StrategyError
+from hiddenstate.core import Recurrence, Steps, StrategyError, has
 
 
 class Unrolled(NamedTuple):
@@ -60,15 +61,15 @@ def over_time(
     strategy. A strategy with a chunk length has everything within one chunk recomputed in the backward pass, so
     that beyond the data and the emitted values only one state per chunk is kept.
     """
-    strategy = resolved(strategy, recurrence, steps.length)
+    chosen = resolved(strategy, recurrence, steps.length)
 
     def run(state, steps):
         elements = prepared(recurrence, steps)
-        states, final = strategy.run(recurrence, state, elements, steps.valid)
+        states, final = run_over(strategy, recurrence, state, elements, steps.valid)
         return final, jax.vmap(emit)(states, elements, steps.values, steps.inputs)
 
     time = steps.length
-    chunk = strategy.chunk_length(time)
+    chunk = chosen.chunk_length(time)
     if chunk is None or chunk >= time:
         final, out = run(state, steps)
         return out, final
@@ -91,6 +92,23 @@ def resolved(strategy: Strategy, recurrence: Recurrence, time: int) -> Strategy:
     strategy = strategy.resolve(recurrence, time)
     strategy.check(recurrence)
     return strategy
+
+
+def run_over(
+    strategy: Strategy, recurrence: Recurrence, state: State, elements: Element, valid: Shaped[Array, " time"] | None
+) -> Unrolled:
+    """All states from `state` on, by the strategy that fits; of a recurrence with layers, one layer after the other."""
+    if not has(recurrence, "layers"):
+        time = jax.tree.leaves(elements)[0].shape[0]
+        return strategy.resolve(recurrence, time).run(recurrence, state, elements, valid)
+    layered: Any = recurrence
+    runs: list[Unrolled] = []
+    after: tuple[State, ...] = ()
+    for number, (layer, start) in enumerate(zip(layered.layers(), state, strict=True)):
+        inputs = elements if number == 0 else jax.vmap(partial(layered.between, number))(after)
+        runs.append(run_over(strategy, layer, start, inputs, valid))
+        after += (jax.tree.map(lambda s, last: jnp.concatenate([s[1:], last[None]]), *runs[-1]),)
+    return Unrolled(tuple(run.states for run in runs), tuple(run.final for run in runs))
 
 
 def prepared(recurrence: Recurrence, steps: Steps) -> Element:
