@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Element, Float, State
-from hiddenstate.core import Arrays, SequenceModel, Steps, has
+from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, Steps, has, with_noise
 from hiddenstate.inference.batches import rebatch
 from hiddenstate.inference.observations import arrays_for, sequences_for
 from hiddenstate.ops.sums import sum_over_time
@@ -80,24 +80,48 @@ def each_step(
 
 
 def masked_log_probs(
-    model: SequenceModel, arrays: Arrays, strategy: Strategy, state: State = None
+    model: Any, arrays: Arrays | PairArrays, strategy: Strategy, state: State = None, keys: Any = None
 ) -> tuple[Float[Array, "sequence time"], State]:
-    """Log-probabilities of all steps with zeros behind the ends, and the last states: what training differentiates."""
+    """Log-probabilities of all steps with zeros behind the ends, and the last states: what training differentiates.
 
-    def one(steps, state):
-        start = model.initial() if state is None else state
-        if has(model, "score_sequence"):
-            chosen = resolved(strategy, model, steps.length)
-            return model.score_sequence(start, steps, chosen)  # pyright: ignore[reportAttributeAccessIssue]
-        return over_time(model, strategy, start, steps, partial(step_log_prob, model))
+    Of pairs, those of the targets given their sources, and no states. With `keys`, one for each sequence, the model's
+    noisy parts draw from them, as they do in learning.
+    """
+    if isinstance(arrays, PairArrays):
+        return masked_answers(model, arrays, strategy, keys), None
 
-    out, final = jax.vmap(one)(steps_of(arrays), state)
+    def one(steps, state, key):
+        run = model if key is None else with_noise(model, key)
+        start = run.initial() if state is None else state
+        if has(run, "score_sequence"):
+            return run.score_sequence(start, steps, resolved(strategy, run, steps.length))
+        return over_time(run, strategy, start, steps, partial(step_log_prob, run))
+
+    out, final = jax.vmap(one)(steps_of(arrays), state, keys)
     step = jnp.arange(out.shape[1])
     if arrays.lengths is not None:
         out = jnp.where(step < arrays.lengths[:, None], out, 0.0)
     if arrays.context is not None:
         out = jnp.where(step >= arrays.context[:, None], out, 0.0)
     return out, final
+
+
+def masked_answers(
+    model: ConditionalModel, arrays: PairArrays, strategy: Strategy, keys: Any = None
+) -> Float[Array, "pair time"]:
+    """Log-probabilities of all steps of the targets, zeros where they are missing or behind the end."""
+
+    def one(source, target, key):
+        run = model if key is None else with_noise(model, key)
+        return run.answer_log_probs(source, target, strategy)
+
+    target = steps_of(arrays.target)
+    out = jax.vmap(one)(steps_of(arrays.source), target, keys)
+    if target.valid is not None:
+        out = jnp.where(target.valid, out, 0.0)
+    if target.observed is not None:
+        out = jnp.where(target.observed.reshape(*out.shape, -1).any(-1), out, 0.0)
+    return out
 
 
 def step_log_prob(model: SequenceModel, state: State, element: Element, x: Any, u: Any) -> Float[Array, ""]:
