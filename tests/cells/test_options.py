@@ -174,3 +174,13 @@ def test_the_same_key_gives_the_same_cell():
     for kind in KINDS:
         one, other = kind(3, 4, key=jr.key(5)), kind(3, 4, key=jr.key(5))
         assert eqx.tree_equal(one, other)
+
+
+@pytest.mark.parametrize(("kind", "gates"), [(cells.Vanilla, 1), (cells.GRU, 3), (cells.LSTM, 4)])
+def test_biases_are_none_one_or_two(kind, gates):
+    counted = [parameter_count(kind(3, 4, biases=biases, key=KEY)) for biases in (0, 1, 2)]
+    candidate = 4 if kind is cells.GRU else 0
+    assert counted == [gates * 4 * 7, gates * 4 * 8 + candidate, gates * 4 * 9]
+    for wrong in (3, -1, True):
+        with pytest.raises(hs.HiddenStateError, match=f"biases is {wrong!r}; it must be 0, 1 or 2"):
+            kind(3, 4, biases=wrong, key=KEY)

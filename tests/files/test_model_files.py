@@ -231,6 +231,16 @@ def test_files_that_make_no_sense_are_refused(match, change, tmp_path):
     refused(match, load, path)
 
 
+def test_fields_that_came_later_have_their_defaults(tmp_path):
+    path = tmp_path / "model"
+    model = network()
+    save(model, path)
+    rewritten(path, lambda a, h: h["model"]["fields"]["cell"]["fields"].pop("recurrent_bias"))
+    assert eqx.tree_equal(load(path), model, typematch=True)
+    rewritten(path, lambda a, h: h["model"]["fields"]["cell"]["fields"].pop("nonlinearity"))
+    refused("'vanilla' has the fields .*, but the file gives", load, path)
+
+
 def deep(levels):
     node = None
     for _ in range(levels):

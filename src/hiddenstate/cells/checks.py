@@ -30,6 +30,13 @@ def one_of(argument: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
+def how_many_biases(argument: str, value: int) -> int:
+    """0, 1 or 2."""
+    if isinstance(value, bool) or value not in (0, 1, 2):
+        raise HiddenStateError(f"{argument} is {value!r}; it must be 0, 1 or 2.")
+    return value
+
+
 def number(argument: str, value: float) -> float:
     """A finite number."""
     if not math.isfinite(value):

@@ -7,7 +7,7 @@ import jax.random as jr
 
 from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
-from hiddenstate.cells.checks import one_of, weights, whole
+from hiddenstate.cells.checks import how_many_biases, one_of, weights, whole
 from hiddenstate.core import register
 
 
@@ -27,15 +27,19 @@ class GRU(Cell):
     of its own (`candidate_bias`); ``reset="before"`` is that of Cho et al. and of seed 000. The weights of r,
     z and n are stacked in this order, as in torch. Here :math:`z` says what is kept, as in Cho et al. and
     torch; seed 000 and `MinGRU` swap its role: their :math:`z` says what is new.
+
+    There is one bias (and the candidate's own), or as many as `biases` says: with 0 there are none, the candidate's
+    among them; with 2, r and z have a second one, which is added and learned too, as in torch (see `Vanilla`).
     """
 
     recurrent_weight: Float[Array, "three_hidden hidden"]
     input_weight: Float[Array, "three_hidden input"]
-    bias: Float[Array, " three_hidden"]
+    bias: Float[Array, " three_hidden"] | None
     candidate_bias: Float[Array, " hidden"] | None
     input_size: int = eqx.field(static=True)
     hidden_size: int = eqx.field(static=True)
     reset: str = eqx.field(static=True)
+    recurrent_bias: Float[Array, " two_hidden"] | None = None
 
     def __init__(
         self,
@@ -44,6 +48,7 @@ class GRU(Cell):
         *,
         key: PRNGKeyArray,
         reset: str = "after",
+        biases: int = 1,
         recurrent_init: str | Initialiser = "orthogonal",
         input_init: str | Initialiser = "glorot",
     ):
@@ -54,26 +59,34 @@ class GRU(Cell):
         square = (hidden_size, hidden_size)
         self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, square, gates=3)
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size), gates=3)
-        self.bias = jnp.zeros(3 * hidden_size)
-        self.candidate_bias = jnp.zeros(hidden_size) if reset == "after" else None
+        self.bias = jnp.zeros(3 * hidden_size) if how_many_biases("biases", biases) > 0 else None
+        self.candidate_bias = jnp.zeros(hidden_size) if reset == "after" and biases > 0 else None
+        self.recurrent_bias = jnp.zeros(2 * hidden_size) if biases > 1 else None
 
     def prepare(
         self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
     ) -> Float[Array, " three_hidden"]:
         """B x + b of r, z and n."""
-        return self.input_weight @ x + self.bias
+        element = self.input_weight @ x
+        if self.bias is not None:
+            element = element + self.bias
+        if self.recurrent_bias is not None:
+            element = element + jnp.pad(self.recurrent_bias, (0, self.hidden_size))
+        return element
 
     def step(self, state: Float[Array, " hidden"], element: Float[Array, " three_hidden"]) -> Float[Array, " hidden"]:
         """(1 - z) n + z h."""
         h = state
         input_r, input_z, input_n = jnp.split(element, 3)
-        if self.candidate_bias is None:
+        if self.reset == "before":
             gates, candidate = jnp.split(self.recurrent_weight, [2 * self.hidden_size])
             recurrent_r, recurrent_z = jnp.split(gates @ h, 2)
             recurrent_n = candidate @ (jax.nn.sigmoid(input_r + recurrent_r) * h)
         else:
             recurrent_r, recurrent_z, recurrent_n = jnp.split(self.recurrent_weight @ h, 3)
-            recurrent_n = jax.nn.sigmoid(input_r + recurrent_r) * (recurrent_n + self.candidate_bias)
+            if self.candidate_bias is not None:
+                recurrent_n = recurrent_n + self.candidate_bias
+            recurrent_n = jax.nn.sigmoid(input_r + recurrent_r) * recurrent_n
         z = jax.nn.sigmoid(input_z + recurrent_z)
         n = jnp.tanh(input_n + recurrent_n)
         return (1 - z) * n + z * h

@@ -9,7 +9,7 @@ import jax.random as jr
 
 from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
-from hiddenstate.cells.checks import number, one_of, weights, whole
+from hiddenstate.cells.checks import how_many_biases, number, one_of, weights, whole
 from hiddenstate.core import dtype_of, register
 
 
@@ -41,15 +41,19 @@ class LSTM(Cell):
     weights :math:`p` that start at zero; without, there are none. The forget gate's bias starts at
     `forget_bias`, 1 by default (Jozefowicz et al. 2015). The weights of i, f, g and o are stacked in this
     order, as in torch.
+
+    There is one bias for each of them, or as many as `biases` says: none, or two, which are added and both learned, as
+    in torch (see `Vanilla`); the second starts at zero.
     """
 
     recurrent_weight: Float[Array, "four_hidden hidden"]
     input_weight: Float[Array, "four_hidden input"]
-    bias: Float[Array, " four_hidden"]
+    bias: Float[Array, " four_hidden"] | None
     peephole: Float[Array, "3 hidden"] | None
     input_size: int = eqx.field(static=True)
     hidden_size: int = eqx.field(static=True)
     input: str = eqx.field(static=True)
+    recurrent_bias: Float[Array, " four_hidden"] | None = None
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class LSTM(Cell):
         input: str = "tanh",
         peepholes: bool = False,
         forget_bias: float = 1.0,
+        biases: int = 1,
         recurrent_init: str | Initialiser = "orthogonal",
         input_init: str | Initialiser = "glorot",
     ):
@@ -71,7 +76,9 @@ class LSTM(Cell):
         self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, square, gates=4)
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size), gates=4)
         forget = slice(hidden_size, 2 * hidden_size)
-        self.bias = jnp.zeros(4 * hidden_size).at[forget].set(number("forget_bias", forget_bias))
+        bias = jnp.zeros(4 * hidden_size).at[forget].set(number("forget_bias", forget_bias))
+        self.bias = bias if how_many_biases("biases", biases) > 0 else None
+        self.recurrent_bias = jnp.zeros(4 * hidden_size) if biases > 1 else None
         self.peephole = jnp.zeros((3, hidden_size)) if peepholes else None
 
     def initial(self) -> LSTMState:
@@ -83,7 +90,10 @@ class LSTM(Cell):
         self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
     ) -> Float[Array, " four_hidden"]:
         """B x + b of i, f, g and o."""
-        return self.input_weight @ x + self.bias
+        element = self.input_weight @ x
+        for bias in (self.bias, self.recurrent_bias):
+            element = element if bias is None else element + bias
+        return element
 
     def step(self, state: LSTMState, element: Float[Array, " four_hidden"]) -> LSTMState:
         """(f c + i g, o tanh of that)."""

@@ -6,7 +6,7 @@ import jax.random as jr
 
 from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
-from hiddenstate.cells.checks import named_nonlinearity, weights, whole
+from hiddenstate.cells.checks import how_many_biases, named_nonlinearity, weights, whole
 from hiddenstate.core import register
 from hiddenstate.ops.nonlinearities import nonlinearity
 
@@ -22,14 +22,19 @@ class Vanilla(Cell):
     :math:`\phi` is any named nonlinearity (`hiddenstate.ops.nonlinearities`): ``tanh`` by default; ``relu``
     goes well with ``recurrent_init="scaled_identity"`` (Le, Jaitly and Hinton 2015) or ``"kaiming"``;
     ``identity`` is the linear network whose gradients vanish or explode like the powers of :math:`W`.
+
+    There is one bias, or as many as `biases` says: none, or two, which are added and both learned. Two make no
+    richer model, but they are what torch has: a network that comes from there (`hs.from_torch`) goes back unchanged
+    and learns on as it would there.
     """
 
     recurrent_weight: Float[Array, "hidden hidden"]
     input_weight: Float[Array, "hidden input"]
-    bias: Float[Array, " hidden"]
+    bias: Float[Array, " hidden"] | None
     input_size: int = eqx.field(static=True)
     hidden_size: int = eqx.field(static=True)
     nonlinearity: str = eqx.field(static=True)
+    recurrent_bias: Float[Array, " hidden"] | None = None
 
     def __init__(
         self,
@@ -38,6 +43,7 @@ class Vanilla(Cell):
         *,
         key: PRNGKeyArray,
         nonlinearity: str = "tanh",
+        biases: int = 1,
         recurrent_init: str | Initialiser = "orthogonal",
         input_init: str | Initialiser = "glorot",
     ):
@@ -47,11 +53,15 @@ class Vanilla(Cell):
         recurrent_key, input_key = jr.split(key)
         self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
-        self.bias = jnp.zeros(hidden_size)
+        self.bias = jnp.zeros(hidden_size) if how_many_biases("biases", biases) > 0 else None
+        self.recurrent_bias = jnp.zeros(hidden_size) if biases > 1 else None
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
-        return self.input_weight @ x + self.bias
+        element = self.input_weight @ x
+        for bias in (self.bias, self.recurrent_bias):
+            element = element if bias is None else element + bias
+        return element
 
     def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """phi(W h + element)."""

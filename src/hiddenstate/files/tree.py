@@ -2,7 +2,8 @@
 
 Plain values stand for themselves in the JSON; everything else is an object with one tag:
 
-    {"class": name, "fields": {...}}                      a registered module, frozen dataclass or named tuple
+    {"class": name, "fields": {...}}                      a registered module, frozen dataclass or named tuple;
+                                                          a field that has a default may be left out
     {"array": name, "dtype": ..., "shape": [...]}         a tensor of the file, to be a JAX array
     {"numpy": name, "dtype": ..., "shape": [...]}         the same, to be a NumPy array
     {"key": name, ..., "impl": ...}                       the same, the raw numbers of a random key
@@ -129,10 +130,11 @@ class Decoder:
             ) from None
         if not _is_record(cls):
             raise FileError(f"it holds a {name!r}, which is no class that a file can describe.")
-        expected = _fields(cls)
-        if set(described) != set(expected):
+        expected, values = _fields(cls), _defaults(cls)
+        if set(described) - set(expected) or set(expected) - set(described) - set(values):
             raise FileError(f"{name!r} has the fields {_listed(expected)}, but the file gives {_listed(described)}.")
-        return _assemble(cls, {field: self.decode(described[field], depth + 1) for field in expected})
+        values |= {field: self.decode(described[field], depth + 1) for field in expected if field in described}
+        return _assemble(cls, {field: values[field] for field in expected})
 
     def _tensor(self, node: dict[str, Any], tag: str, size: int = 3) -> tuple[str, np.ndarray]:
         name = node[tag]
@@ -213,6 +215,14 @@ def _fields(cls: type) -> tuple[str, ...]:
     if issubclass(cls, tuple):
         return cls._fields  # pyright: ignore[reportAttributeAccessIssue]
     return tuple(field.name for field in dataclasses.fields(cls))
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """What the fields are that a file leaves out: those that came after it was written have a default."""
+    if issubclass(cls, tuple):
+        return dict(cls._field_defaults)  # pyright: ignore[reportAttributeAccessIssue]
+    fields = dataclasses.fields(cls)
+    return {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
 
 
 def _is_pair(pair: Any) -> bool:
