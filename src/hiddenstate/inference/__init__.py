@@ -1,7 +1,14 @@
 """What every model can do: score, predict, sample, forecast, stream. Nothing here knows a model by name."""
 
 from hiddenstate.inference.batches import rebatch
-from hiddenstate.inference.observations import arrays_for, check_sequences, prototype, sequences_for
+from hiddenstate.inference.observations import (
+    arrays_for,
+    check_sequences,
+    data_for,
+    pairs_for,
+    prototype,
+    sequences_for,
+)
 from hiddenstate.inference.posterior import (
     Decoded,
     filter,
@@ -30,6 +37,7 @@ __all__ = [
     "Stream",
     "arrays_for",
     "check_sequences",
+    "data_for",
     "each_step",
     "filter",
     "final_states",
@@ -39,6 +47,7 @@ __all__ = [
     "log_prob",
     "masked_log_probs",
     "most_likely_states",
+    "pairs_for",
     "predictive",
     "prototype",
     "rebatch",

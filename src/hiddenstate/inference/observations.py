@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 import equinox as eqx
 import jax
@@ -11,8 +11,11 @@ import numpy as np
 from numpyro.distributions import Distribution, constraints
 
 from hiddenstate.core import (
+    ConditionalModel,
     DataError,
     MissingDataError,
+    PairArrays,
+    Pairs,
     SequenceModel,
     Sequences,
     dtype_of,
@@ -63,6 +66,11 @@ def sequences_for(model: SequenceModel, data: Any) -> Sequences:
     An array with one axis more than the model's observations is one sequence, with two more it is several (but not a
     column of numbers, which is more likely one sequence with an axis too many: that is an error).
     """
+    if isinstance(data, Pairs):
+        raise DataError(
+            f"{name_of(model)} predicts one sequence from its own past, but the data are Pairs; give their sources or "
+            "their targets alone, or take a model that answers."
+        )
     if not isinstance(data, Sequences):
         rank = len(prototype(model).event_shape)
         several = not isinstance(data, list | tuple) and np.ndim(data) == rank + 2
@@ -72,8 +80,31 @@ def sequences_for(model: SequenceModel, data: Any) -> Sequences:
     return data
 
 
-def arrays_for(model: SequenceModel, data: Sequences) -> Arrays:
+def pairs_for(model: ConditionalModel, data: Any) -> Pairs:
+    """`data` as checked `Pairs` that `model` can read and answer."""
+    if not isinstance(data, Pairs):
+        raise DataError(
+            f"{name_of(model)} answers sources with targets, but the data are a {type(data).__name__}; give "
+            "hs.Pairs.of(sources, targets)."
+        )
+    if not data.scored_steps:
+        raise DataError("all targets of the pairs are missing; at least one is needed.")
+    return data
+
+
+def data_for(model: SequenceModel | ConditionalModel, data: Any) -> Sequences | Pairs:
+    """Checked data of the kind that `model` learns from: `Pairs` where it answers, otherwise `Sequences`."""
+    return pairs_for(model, data) if isinstance(model, ConditionalModel) else sequences_for(model, data)
+
+
+@overload
+def arrays_for(model: Any, data: Sequences) -> Arrays: ...
+@overload
+def arrays_for(model: Any, data: Pairs) -> PairArrays: ...
+def arrays_for(model: SequenceModel | ConditionalModel, data: Sequences | Pairs) -> Arrays | PairArrays:
     """The arrays of checked data, in the precision of the model; without inputs where the model takes none."""
+    if isinstance(data, Pairs):
+        return PairArrays(arrays_for(model, data.sources), data.targets.arrays(dtype_of(model)))
     arrays = data.arrays(dtype_of(model))
     return arrays if model.inputs else arrays._replace(inputs=None)
 

@@ -11,7 +11,7 @@ from numpyro.distributions import Distribution
 from hiddenstate._types import Array, Element, Float, State
 from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, Steps, has, with_noise
 from hiddenstate.inference.batches import rebatch
-from hiddenstate.inference.observations import arrays_for, sequences_for
+from hiddenstate.inference.observations import arrays_for, data_for, sequences_for
 from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Auto, Strategy, over_time, resolved
 
@@ -38,7 +38,7 @@ def log_prob(model: SequenceModel, data: Any, *, strategy: Strategy = Auto(), to
 
 def step_log_probs(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> Float[Array, "sequence time"]:
     """log p(x_t | x_1 .. x_{t-1}) at every step, zero behind a sequence's end and at steps that are only context."""
-    return _step_log_probs(model, arrays_for(model, sequences_for(model, data)), strategy)
+    return _step_log_probs(model, arrays_for(model, data_for(model, data)), strategy)
 
 
 def predictive(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> Distribution:

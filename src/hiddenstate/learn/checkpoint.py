@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import FileError, Sequences
+from hiddenstate.core import FileError, Pairs, Sequences
 from hiddenstate.core.storage import VERSION, read_tensors, remove_leftovers, write_tensors
 from hiddenstate.learn.history import History
 from hiddenstate.learn.minibatches import Place
@@ -92,7 +92,11 @@ class Checkpoint:
 
 
 def identity_of(
-    model: Any, data: Sequences, validation: Sequences | None, key: PRNGKeyArray, settings: Mapping[str, str]
+    model: Any,
+    data: Sequences | Pairs,
+    validation: Sequences | Pairs | None,
+    key: PRNGKeyArray,
+    settings: Mapping[str, str],
 ) -> dict[str, str]:
     """What makes a run this run and no other."""
     return {
@@ -126,9 +130,9 @@ def _without_addresses(text: str) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
-def _data_digest(data: Sequences) -> str:
-    parts = data.values, data.lengths, data.inputs, data.observed, data.context
-    return digest_of(list(parts))
+def _data_digest(data: Sequences | Pairs) -> str:
+    both = (data.sources, data.targets) if isinstance(data, Pairs) else (data,)
+    return digest_of([part for d in both for part in (d.values, d.lengths, d.inputs, d.observed, d.context)])
 
 
 def _difference(name: str, then: str | None, now: str) -> str:

@@ -2,7 +2,7 @@
 
 import math
 
-from hiddenstate.core import SequenceModel, Sequences
+from hiddenstate.core import ConditionalModel, Pairs, SequenceModel, Sequences
 from hiddenstate.learn.minibatches import chunks, even
 from hiddenstate.learn.updates import Learner, Leaves
 
@@ -10,7 +10,9 @@ STEPS_AT_ONCE = 2**16
 """Longer minibatches are cut in time, with the states carried over, so that memory stays bounded."""
 
 
-def nats_per_step(learner: Learner, learned: Leaves, model: SequenceModel, data: Sequences, size: int) -> float:
+def nats_per_step(
+    learner: Learner, learned: Leaves, model: SequenceModel | ConditionalModel, data: Sequences | Pairs, size: int
+) -> float:
     """Minus the mean log-probability of the steps of `data`, `size` sequences at a time."""
     totals = []
     for batch in data.batches(size):

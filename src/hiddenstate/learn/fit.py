@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import HiddenStateError, SequenceModel, checked_key
-from hiddenstate.inference import sequences_for
+from hiddenstate.core import ConditionalModel, HiddenStateError, SequenceModel, checked_key, name_of
+from hiddenstate.inference import data_for
 from hiddenstate.learn.method import Fit, Method
 
 
 def fit(
-    model: SequenceModel,
+    model: SequenceModel | ConditionalModel,
     data: Any,
     method: Method,
     *,
@@ -21,21 +21,29 @@ def fit(
 ) -> Fit:
     """Learn a model from data by a method, for example ``hs.fit(model, data, hs.SGD(epochs=50), key=key)``.
 
-    With `validation` data the model that predicts them best is returned. With a path as `checkpoint` a run
-    that was interrupted goes on where it was when it is started again with the same arguments, to the same
-    result bit for bit. `progress` shows a bar where there is a terminal to show it in.
+    A model of sequences learns from `Sequences`, one that answers from `Pairs`. With `validation` data the model that
+    predicts them best is returned. With a path as `checkpoint` a run that was interrupted goes on where it was when it
+    is started again with the same arguments, to the same result bit for bit. `progress` shows a bar where there is a
+    terminal to show it in.
     """
-    if not isinstance(model, SequenceModel):
-        raise HiddenStateError(f"the model is a {type(model).__name__}; hs.fit takes a SequenceModel, such as hs.RNN.")
+    if not isinstance(model, SequenceModel | ConditionalModel):
+        raise HiddenStateError(
+            f"the model is a {type(model).__name__}; hs.fit takes a SequenceModel, such as hs.RNN, or a "
+            "ConditionalModel."
+        )
     if not isinstance(method, Method):
         called = isinstance(method, type) and issubclass(method, Method)
         hint = f" Call it: hs.{method.__name__}()." if called else ""
         raise HiddenStateError(f"the method is {method!r}; it must be a way of learning, such as hs.SGD().{hint}")
+    if isinstance(model, ConditionalModel) and not method.learns_pairs:
+        raise HiddenStateError(
+            f"{name_of(model)} answers sources with targets, which {type(method).__name__} cannot learn; use hs.SGD()."
+        )
     return method.run(
         model,
-        sequences_for(model, data),
+        data_for(model, data),
         key=checked_key(key),
-        validation=None if validation is None else sequences_for(model, validation),
+        validation=None if validation is None else data_for(model, validation),
         checkpoint=None if checkpoint is None else Path(checkpoint),
         progress=progress,
     )

@@ -3,12 +3,11 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import SequenceModel, Sequences
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,17 @@ class Fit:
 class Method(ABC):
     """A way of learning. Its instances are settings: small, frozen and without state."""
 
+    learns_pairs: ClassVar[bool] = False
+    """Whether it learns models that answer (`ConditionalModel`, from `Pairs`) as well as those of sequences."""
+
     @abstractmethod
     def run(
         self,
-        model: SequenceModel,
-        data: Sequences,
+        model: Any,
+        data: Any,
         *,
         key: PRNGKeyArray,
-        validation: Sequences | None,
+        validation: Any,
         checkpoint: Path | None,
         progress: bool,
     ) -> Fit:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import jax.random as jr
 import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import Arrays, SequenceModel, Sequences
+from hiddenstate.core import Arrays, ConditionalModel, PairArrays, Pairs, SequenceModel, Sequences
 from hiddenstate.inference import arrays_for
 
 
@@ -28,7 +28,7 @@ class Minibatch(NamedTuple):
     """What one update sees."""
 
     place: Place
-    arrays: Arrays
+    arrays: Arrays | PairArrays
     steps: int
     """How many steps in it count."""
     ends_epoch: bool
@@ -42,8 +42,8 @@ class Minibatches:
     program serves them all.
     """
 
-    model: SequenceModel
-    data: Sequences
+    model: SequenceModel | ConditionalModel
+    data: Sequences | Pairs
     size: int
     buckets: int
     truncate: int | None
@@ -73,18 +73,42 @@ class Minibatches:
         return sum(1 for _ in self.data.batches(self.size, buckets=self.buckets))
 
 
-def even(model: SequenceModel, batch: Sequences, data: Sequences, size: int) -> Arrays:
+@overload
+def even(model: Any, batch: Sequences, data: Sequences, size: int) -> Arrays: ...
+@overload
+def even(model: Any, batch: Any, data: Any, size: int) -> Any: ...
+def even(model: Any, batch: Any, data: Any, size: int) -> Any:
     """The arrays of a batch, with lengths and masks wherever another batch of the same data has them."""
-    arrays = arrays_for(model, batch)
-    if arrays.lengths is None and (data.ragged or len(data) % min(size, len(data))):
+    arrays, filled = arrays_for(model, batch), bool(len(data) % min(size, len(data)))
+    if isinstance(arrays, PairArrays):
+        uneven = filled or data.sources.ragged or data.targets.ragged
+        return PairArrays(
+            _even(arrays.source, batch.sources, data.sources, uneven),
+            _even(arrays.target, batch.targets, data.targets, uneven),
+        )
+    return _even(arrays, batch, data, filled or data.ragged)
+
+
+def _even(arrays: Arrays, batch: Sequences, data: Sequences, uneven: bool) -> Arrays:
+    if arrays.lengths is None and uneven:
         arrays = arrays._replace(lengths=batch.lengths.astype(np.int32))
     if arrays.observed is None and data.observed is not None:
         arrays = arrays._replace(observed=np.ones(batch.shape, bool))
     return arrays
 
 
-def chunks(arrays: Arrays, steps: int | None) -> Iterator[Arrays]:
-    """The arrays in chunks of `steps` in time, all of one shape, to the end of the longest sequence."""
+@overload
+def chunks(arrays: Arrays, steps: int | None) -> Iterator[Arrays]: ...
+@overload
+def chunks(arrays: Any, steps: int | None) -> Iterator[Any]: ...
+def chunks(arrays: Any, steps: int | None) -> Iterator[Any]:
+    """The arrays in chunks of `steps` in time, all of one shape, to the end of the longest sequence.
+
+    Pairs stay whole: an answer may need all of its source.
+    """
+    if isinstance(arrays, PairArrays):
+        yield arrays
+        return
     time = arrays.values.shape[1]
     if steps is None or steps >= time:
         yield arrays
@@ -103,10 +127,21 @@ def chunks(arrays: Arrays, steps: int | None) -> Iterator[Arrays]:
         )
 
 
-def scored(arrays: Arrays) -> int:
-    """How many steps of the arrays count: all but padding and context."""
+def scored(arrays: Arrays | PairArrays) -> int:
+    """How many steps of the arrays count: all but padding and context; of pairs, all targets that are not missing."""
+    if isinstance(arrays, PairArrays):
+        return _scored_targets(arrays.target)
     ends = np.full(len(arrays.values), arrays.values.shape[1]) if arrays.lengths is None else arrays.lengths
     return int(ends.sum() if arrays.context is None else np.maximum(ends - arrays.context, 0).sum())
+
+
+def _scored_targets(target: Arrays) -> int:
+    count, time = target.values.shape[:2]
+    ends = np.full(count, time) if target.lengths is None else target.lengths
+    counts = np.arange(time) < np.asarray(ends)[:, None]
+    if target.observed is not None:
+        counts = counts & target.observed.reshape(count, time, -1).any(-1)
+    return int(counts.sum())
 
 
 def marking_last(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hiddenstate.core import SequenceModel, Sequences
-from hiddenstate.inference import sequences_for, step_log_probs
+from hiddenstate.core import ConditionalModel, Pairs, SequenceModel, Sequences
+from hiddenstate.inference import data_for, step_log_probs
 from hiddenstate.strategies import Auto, Strategy
 
 FEWEST = 20
@@ -25,22 +25,22 @@ class Score:
         return f"{self.nats_per_step:.4f} ± {self.standard_error:.4f} nats per step ({self.steps} steps)"
 
 
-def score(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> Score:
+def score(model: SequenceModel | ConditionalModel, data: Any, *, strategy: Strategy = Auto()) -> Score:
     """Minus the mean log-probability per step of data, given their context where they have one.
 
     Steps within a sequence depend on each other, so the error comes from whole sequences, or, where they are few, from
-    blocks of neighbouring steps.
+    blocks of neighbouring steps. Of pairs the steps are those of the targets, without missing ones.
     """
-    data = sequences_for(model, data)
+    data = data_for(model, data)
     return score_of(step_nats(model, data, strategy=strategy), data)
 
 
-def step_nats(model: SequenceModel, data: Sequences, *, strategy: Strategy = Auto()) -> np.ndarray:
+def step_nats(model: Any, data: Sequences | Pairs, *, strategy: Strategy = Auto()) -> np.ndarray:
     """-log p of every step, (sequence, time); zero where a step does not count."""
     return -np.asarray(step_log_probs(model, data, strategy=strategy), np.float64)
 
 
-def score_of(nats: np.ndarray, data: Sequences) -> Score:
+def score_of(nats: np.ndarray, data: Sequences | Pairs) -> Score:
     """The score that the nats of every step amount to."""
     totals, steps = _parts(nats, data)
     rate = totals.sum() / steps.sum()
@@ -57,13 +57,21 @@ def _error(residuals: np.ndarray, steps: np.ndarray) -> float:
     return float(np.sqrt((residuals**2).sum() * count / (count - 1)) / steps.sum())
 
 
-def _parts(nats: np.ndarray, data: Sequences) -> tuple[np.ndarray, np.ndarray]:
+def _parts(nats: np.ndarray, data: Sequences | Pairs) -> tuple[np.ndarray, np.ndarray]:
     """Nats and steps of each sequence, or of each block where sequences are few."""
-    starts = np.zeros(len(data), int) if data.context is None else data.context
     blocks = max(1, -(-FEWEST // len(data)))
     totals, steps = [], []
-    for row, start, stop in zip(nats, starts, data.lengths, strict=True):
-        for part in np.array_split(row[start:stop], min(blocks, stop - start)):
+    for row, counts in zip(nats, _counting(data), strict=True):
+        kept = row[counts]
+        for part in np.array_split(kept, max(1, min(blocks, len(kept)))):
             totals.append(part.sum())
             steps.append(len(part))
     return np.array(totals), np.array(steps)
+
+
+def _counting(data: Sequences | Pairs) -> np.ndarray:
+    """A boolean array (sequence, time): True at the steps that count."""
+    if isinstance(data, Pairs):
+        return data.scored
+    starts = np.zeros(len(data), int) if data.context is None else data.context
+    return data.valid & (np.arange(data.length) >= starts[:, None])

@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import optax
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import HiddenStateError, SequenceModel, Sequences, name_of
+from hiddenstate.core import ConditionalModel, HiddenStateError, Pairs, SequenceModel, Sequences, name_of
 from hiddenstate.learn.checkpoint import Checkpoint, digest_of, identity_of
 from hiddenstate.learn.method import Fit, Method
 from hiddenstate.learn.minibatches import Minibatches
@@ -26,7 +26,7 @@ _RATE = 1e-2
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Method):
-    r"""Gradient steps on minibatches; the loss is :math:`-\log p` per time step, in nats.
+    r"""Gradient steps on minibatches; the loss is :math:`-\log p` per time step (of targets, in pairs), in nats.
 
     **Budget.** At most `epochs` passes over the data or `steps` updates, whichever comes first. If neither is
     given it is 100 epochs, or on small data as many as make 1000 updates. It stops sooner when `patience`
@@ -44,6 +44,8 @@ class SGD(Method):
     `strategy` says how the model runs over time. A checkpoint, if there is one, is written every
     `checkpoint_every` seconds.
     """
+
+    learns_pairs: ClassVar[bool] = True
 
     epochs: int | None = None
     steps: int | None = None
@@ -83,16 +85,22 @@ class SGD(Method):
 
     def run(
         self,
-        model: SequenceModel,
-        data: Sequences,
+        model: SequenceModel | ConditionalModel,
+        data: Sequences | Pairs,
         *,
         key: PRNGKeyArray,
-        validation: Sequences | None,
+        validation: Sequences | Pairs | None,
         checkpoint: Path | None,
         progress: bool,
     ) -> Fit:
         """Learn from checked data; `hs.fit` is the way in."""
-        self.strategy.check(model)
+        if isinstance(model, SequenceModel):
+            self.strategy.check(model)
+        elif self.truncate is not None:
+            raise HiddenStateError(
+                f"truncate is {self.truncate}, but {name_of(model)} answers with all of a source in view: its pairs "
+                "cannot be cut in time. Leave truncate out."
+            )
         optimiser = _adam(self.learning_rate) if self.optimiser is None else self.optimiser
         learner = Learner(model, optimiser, strategy=self.strategy, clip=self.clip)
         if not learner.initial:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hiddenstate.core import SequenceModel, Sequences
+from hiddenstate.core import ConditionalModel, Pairs, SequenceModel, Sequences
 from hiddenstate.learn.checkpoint import Checkpoint
 from hiddenstate.learn.evaluation import nats_per_step
 from hiddenstate.learn.history import History
@@ -35,10 +35,10 @@ class Limits:
 class Training:
     """One run: what learns, from what, for how long, and where it is written down."""
 
-    model: SequenceModel
+    model: SequenceModel | ConditionalModel
     learner: Learner
     minibatches: Minibatches
-    validation: Sequences | None
+    validation: Sequences | Pairs | None
     limits: Limits
     checkpoint: Checkpoint
 

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 
 from hiddenstate._types import Array, Float, State
-from hiddenstate.core import Arrays, SequenceModel, partition
+from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, has, partition
 from hiddenstate.inference import masked_log_probs
 from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Strategy
@@ -36,10 +36,10 @@ class Outcome(NamedTuple):
 class Anatomy:
     """How arrays make up a model: all of it that is no array. Equal ones share their compiled programs."""
 
-    def __init__(self, model: SequenceModel, strategy: Strategy):
+    def __init__(self, model: SequenceModel | ConditionalModel, strategy: Strategy):
         learned, rest = partition(model)
         self.learned = jax.tree.structure(learned)
-        self.state = jax.tree.structure(model.initial())
+        self.state = jax.tree.structure(_first_state(model))
         self.rest = eqx.filter(rest, eqx.is_array, inverse=True)
         self.strategy = strategy
         leaves, tree = jax.tree.flatten(self.rest)
@@ -51,7 +51,9 @@ class Anatomy:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Anatomy) and self._signature == other._signature
 
-    def total(self, rest: Any, learned: Leaves, arrays: Arrays, carried: Leaves | None) -> tuple[Array, Leaves]:
+    def total(
+        self, rest: Any, learned: Leaves, arrays: Arrays | PairArrays, carried: Leaves | None
+    ) -> tuple[Array, Leaves]:
         """The log-probability of a minibatch from carried states (or the initial one), and those after."""
         model = eqx.combine(jax.tree.unflatten(self.learned, learned), rest, self.rest)
         state: State = None if carried is None else jax.tree.unflatten(self.state, carried)
@@ -74,7 +76,7 @@ class Learner:
 
     def __init__(
         self,
-        model: SequenceModel,
+        model: SequenceModel | ConditionalModel,
         optimiser: optax.GradientTransformation,
         *,
         strategy: Strategy,
@@ -84,7 +86,7 @@ class Learner:
         learned, self._rest = partition(model)
         self.initial, tree = _strong_leaves(learned)
         self.optimiser_initial, optimiser_tree = _strong_leaves(optimiser.init(learned))
-        self.state, _ = _strong_leaves(model.initial())
+        self.state, _ = _strong_leaves(_first_state(model))
         self._rest_arrays = eqx.filter(self._rest, eqx.is_array)
         self._anatomy = Anatomy(model, strategy)
         self._rule = Rule(optimiser, clip, tree, optimiser_tree)
@@ -93,7 +95,9 @@ class Learner:
         """The whole model with these learned arrays."""
         return eqx.combine(jax.tree.unflatten(self._rule.learned, learned), self._rest)
 
-    def update(self, learned: Leaves, optimiser: Leaves, arrays: Arrays, carried: Leaves | None) -> Outcome:
+    def update(
+        self, learned: Leaves, optimiser: Leaves, arrays: Arrays | PairArrays, carried: Leaves | None
+    ) -> Outcome:
         """Learned arrays and optimiser state after one minibatch, from carried states or the initial one.
 
         The gradient is compiled for every shape of minibatches, the rest only once.
@@ -102,7 +106,7 @@ class Learner:
         new, state, measured = _apply(self._rule, learned, optimiser, loss, gradient)
         return Outcome(new, state, measured, final)
 
-    def total(self, learned: Leaves, arrays: Arrays, carried: Leaves | None) -> tuple[Array, Leaves]:
+    def total(self, learned: Leaves, arrays: Arrays | PairArrays, carried: Leaves | None) -> tuple[Array, Leaves]:
         """The log-probability of a minibatch, and the states after it."""
         return _total(self._anatomy, self._rest_arrays, learned, arrays, carried)
 
@@ -164,11 +168,27 @@ def _optimise(rule: Rule, gradient: Leaves, state: Leaves, learned: Leaves) -> t
     return jax.tree.leaves(updates), kept
 
 
-def scored_steps(arrays: Arrays) -> Array:
-    """How many steps of the arrays count: all but padding and context."""
+def _first_state(model: Any) -> State:
+    """The state that a sequence starts with; nothing for a model that answers."""
+    return model.initial() if has(model, "initial") else None
+
+
+def scored_steps(arrays: Arrays | PairArrays) -> Array:
+    """How many steps of the arrays count: all but padding and context; of pairs, all targets that are not missing."""
+    if isinstance(arrays, PairArrays):
+        return _scored_targets(arrays.target)
     count, time = arrays.values.shape[:2]
     ends = jnp.full(count, time) if arrays.lengths is None else jnp.asarray(arrays.lengths)
     return ends.sum() if arrays.context is None else jnp.maximum(ends - arrays.context, 0).sum()
+
+
+def _scored_targets(target: Arrays) -> Array:
+    count, time = target.values.shape[:2]
+    ends = jnp.full(count, time) if target.lengths is None else jnp.asarray(target.lengths)
+    counts = jnp.arange(time) < ends[:, None]
+    if target.observed is not None:
+        counts = counts & jnp.asarray(target.observed).reshape(count, time, -1).any(-1)
+    return counts.sum()
 
 
 def global_norm(leaves: Leaves) -> Float[Array, ""]:
