@@ -15,7 +15,7 @@ from numpyro.distributions import Distribution
 from hiddenstate._types import PRNGKeyArray, State
 from hiddenstate.core import DataError, SequenceModel, Sequences, checked_key, dtype_of, has, name_of
 from hiddenstate.inference.batches import rebatch
-from hiddenstate.inference.observations import prototype, sequences_for
+from hiddenstate.inference.observations import prototype, refuse_conditional, sequences_for
 from hiddenstate.inference.score import final_states
 from hiddenstate.strategies import Auto, Strategy
 
@@ -25,7 +25,8 @@ def sample(model: SequenceModel, length: int, *, key: PRNGKeyArray, n: int = 1, 
 
     `inputs` are needed where the model takes them: (length, inputs), the same for all samples.
     """
-    _check_counts(length=length, n=n)
+    refuse_conditional(model)
+    check_counts(length=length, n=n)
     us = _future_inputs(model, inputs, length, 1)
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (1, *a.shape)), model.initial())
     values = _simulate(model, start, us, checked_key(key), length, n)[0]
@@ -95,7 +96,8 @@ def forecast(
     `inputs` of the steps to come are needed where the model takes them: (sequence, horizon, inputs), or (horizon,
     inputs) for all sequences alike.
     """
-    _check_counts(horizon=horizon, n=n)
+    refuse_conditional(model)
+    check_counts(horizon=horizon, n=n)
     data = sequences_for(model, data)
     us = _future_inputs(model, inputs, horizon, len(data))
     last = final_states(model, data, strategy=strategy)
@@ -118,7 +120,8 @@ def _check_proper(model: SequenceModel, values: Any) -> None:
         )
 
 
-def _check_counts(**counts: Any) -> None:
+def check_counts(**counts: Any) -> None:
+    """Raise DataError if one of the named numbers is no whole number of at least 1."""
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise DataError(f"{name} is {value!r}; it must be a whole number of at least 1.")
