@@ -82,6 +82,8 @@ if TYPE_CHECKING:
     from hiddenstate.networks import Bidirectional as Bidirectional
     from hiddenstate.networks import Embedding as Embedding
     from hiddenstate.networks import Stack as Stack
+    from hiddenstate.networks import Summary as Summary
+    from hiddenstate.networks import Transducer as Transducer
     from hiddenstate.strategies import Associative as Associative
     from hiddenstate.strategies import Auto as Auto
     from hiddenstate.strategies import Independent as Independent
@@ -164,7 +166,7 @@ _HOMES = {
         "select",
         "update",
     ),
-    "hiddenstate.networks": ("RNN", "Bidirectional", "Embedding", "Stack"),
+    "hiddenstate.networks": ("RNN", "Bidirectional", "Embedding", "Stack", "Summary", "Transducer"),
     "hiddenstate.strategies": ("Associative", "Auto", "Independent", "Sequential", "unroll"),
 }
 _home = {name: module for module, names in _HOMES.items() for name in names}

@@ -3,6 +3,8 @@
 from hiddenstate.core.contract import (
     AssociativeRecurrence,
     ConditionalModel,
+    DecoderStart,
+    Form,
     Recurrence,
     SequenceModel,
     has,
@@ -39,7 +41,9 @@ __all__ = [
     "Column",
     "ConditionalModel",
     "DataError",
+    "DecoderStart",
     "FileError",
+    "Form",
     "Frozen",
     "HiddenStateError",
     "Kind",

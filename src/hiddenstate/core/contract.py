@@ -29,7 +29,7 @@ Capabilities are methods that a model either has or has not; ask with `has`. Bes
 """
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 from numpyro.distributions import Distribution
@@ -77,6 +77,23 @@ class SequenceModel(Recurrence):
         """The distribution of the next observation, given the state (and the input at that step)."""
 
 
+class Form(NamedTuple):
+    """What one step of a source or a target looks like: its shape, and the values that it can take."""
+
+    shape: tuple[int, ...]
+    support: Any
+    flat: bool = False
+    """Whether any shape of as many entries will do: a single number for a vector of one."""
+
+
+class DecoderStart(NamedTuple):
+    """Where a model begins to write an answer: the model of its steps, the first state, the inputs at every step."""
+
+    model: SequenceModel
+    state: State
+    inputs: Num[Array, " inputs"] | None
+
+
 class ConditionalModel(eqx.Module):
     r"""Answers to what was read: a distribution over a target sequence y given a source sequence x.
 
@@ -86,8 +103,18 @@ class ConditionalModel(eqx.Module):
 
     The target is one step, as many steps as the source, or any number: see `Pairs`. A model whose answers do not
     depend on each other has the capability ``answers(source, strategy)``: the distribution of every answer, of batch
-    shape (time,), or () where there is one.
+    shape (time,), or () where there is one. One that can answer while it reads has ``begin()``, ``read_one(state, x,
+    u)`` and ``answer(state)``, the distribution of the answer to what was read so far. ``source_form()`` and
+    ``target_form()``, where it has them, say what its data must look like: a `Form` each.
+
+    A model whose answers follow from each other, and can therefore be generated, has ``decoder_start(source,
+    strategy)``, a `DecoderStart` whose `model` is the same for all sources; ``decoder_steps(target)``, the steps that
+    this model predicts for a target; and ``stop_symbol``, the symbol that ends an answer, None where its length is
+    given.
     """
+
+    target_length: ClassVar[Literal["source", "one", "any"]] = "any"
+    """How many steps a target has: as many as its source, one, or any number."""
 
     schema: Schema | None = eqx.field(default=None, kw_only=True, static=True)
     """What the sources look like that it was built for."""

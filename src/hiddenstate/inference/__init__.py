@@ -1,6 +1,6 @@
 """What every model can do: score, predict, sample, forecast, stream. Nothing here knows a model by name."""
 
-from hiddenstate.inference.batches import rebatch
+from hiddenstate.inference.batches import rebatch, steps_of
 from hiddenstate.inference.observations import (
     arrays_for,
     check_sequences,
@@ -26,7 +26,6 @@ from hiddenstate.inference.score import (
     predictive,
     states,
     step_log_probs,
-    steps_of,
 )
 from hiddenstate.inference.simulate import Forecast, forecast, sample
 from hiddenstate.inference.stream import Stream, fingerprint

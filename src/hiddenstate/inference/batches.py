@@ -1,8 +1,18 @@
-"""Distributions that came out of a `vmap`, told about their batch axes."""
+"""Sequences to be mapped over, and distributions that came out of that, told about their batch axes."""
 
 import jax
+import jax.numpy as jnp
 from numpyro.distributions import Distribution, Independent, MixtureSameFamily
 from numpyro.distributions.batch_util import promote_batch_shape
+
+from hiddenstate.core import Arrays, Steps
+
+
+def steps_of(arrays: Arrays) -> Steps:
+    """The steps of all sequences, to be mapped over: each has the form of one sequence's."""
+    time = arrays.values.shape[1]
+    valid = None if arrays.lengths is None else jnp.arange(time) < jnp.asarray(arrays.lengths)[:, None]
+    return Steps(arrays.values, arrays.inputs, arrays.observed, valid)
 
 
 def rebatch(distribution: Distribution, batch_shape: tuple[int, ...]) -> Distribution:

@@ -13,6 +13,8 @@ from numpyro.distributions import Distribution, constraints
 from hiddenstate.core import (
     ConditionalModel,
     DataError,
+    Form,
+    HiddenStateError,
     MissingDataError,
     PairArrays,
     Pairs,
@@ -66,29 +68,55 @@ def sequences_for(model: SequenceModel, data: Any) -> Sequences:
     An array with one axis more than the model's observations is one sequence, with two more it is several (but not a
     column of numbers, which is more likely one sequence with an axis too many: that is an error).
     """
+    refuse_conditional(model)
     if isinstance(data, Pairs):
         raise DataError(
-            f"{name_of(model)} predicts one sequence from its own past, but the data are Pairs; give their sources or "
-            "their targets alone, or take a model that answers."
+            f"{name_of(model)} predicts one sequence from its own past, but the data are Pairs; give it pairs.sources or "
+            "pairs.targets, or take a model that answers, such as hs.Transducer or hs.Summary."
         )
     if not isinstance(data, Sequences):
-        rank = len(prototype(model).event_shape)
-        several = not isinstance(data, list | tuple) and np.ndim(data) == rank + 2
-        column = several and rank == 0 and np.size(data) == len(data) > 1
-        data = Sequences.padded(data) if several and not column else Sequences.of(data)
+        data = _as_sequences(data, len(prototype(model).event_shape))
     check_sequences(model, data)
     return data
+
+
+def refuse_conditional(model: Any) -> None:
+    """Raise the sentence that says why a model that answers has no distribution over sequences."""
+    if isinstance(model, ConditionalModel):
+        raise HiddenStateError(
+            f"{name_of(model)} answers what it reads: it gives probabilities to answers, not to what it reads or to "
+            "what comes next. Use hs.log_prob and hs.predictive with hs.Pairs, or take a model of sequences such as "
+            "hs.RNN."
+        )
+
+
+def _as_sequences(data: Any, rank: int) -> Sequences:
+    """Plain arrays as `Sequences` of observations with so many axes."""
+    several = not isinstance(data, list | tuple) and np.ndim(data) == rank + 2
+    column = several and rank == 0 and np.size(data) == len(data) > 1
+    return Sequences.padded(data) if several and not column else Sequences.of(data)
 
 
 def pairs_for(model: ConditionalModel, data: Any) -> Pairs:
     """`data` as checked `Pairs` that `model` can read and answer."""
     if not isinstance(data, Pairs):
         raise DataError(
-            f"{name_of(model)} answers sources with targets, but the data are a {type(data).__name__}; give "
+            f"{name_of(model)} answers what it reads, so its data are pairs, but these are "
+            f"{'sequences' if isinstance(data, Sequences) else f'a {type(data).__name__}'}; give "
             "hs.Pairs.of(sources, targets)."
         )
-    if not data.scored_steps:
-        raise DataError("all targets of the pairs are missing; at least one is needed.")
+    check_sources(model, data.sources)
+    check_targets(model, data)
+    return data
+
+
+def sources_for(model: ConditionalModel, data: Any) -> Sequences:
+    """What is to be read and answered, checked: the sources of `Pairs`, or sequences by themselves."""
+    if isinstance(data, Pairs):
+        data = data.sources
+    if not isinstance(data, Sequences):
+        data = _as_sequences(data, len(form.shape) if (form := form_of(model, "source_form")) else 0)
+    check_sources(model, data)
     return data
 
 
@@ -128,38 +156,114 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
             "latent-state model such as hmm or linear-gaussian."
         )
     _check_range(data, dtype_of(model))
-    known = data.values if data.observed is None else np.where(data.observed, data.values, 0).astype(data.values.dtype)
-    check_support(distribution.support, known, data.valid, data.names)
-    if model.inputs:
-        if data.inputs is None:
-            raise DataError(f"{name_of(model)} takes {model.inputs} inputs at every step, but the data have none.")
-        if data.inputs.shape[2] != model.inputs:
-            raise DataError(f"{name_of(model)} takes {model.inputs} inputs, but the data have {data.inputs.shape[2]}.")
+    check_support(distribution.support, _known(data), data.valid, data.names)
+    _check_inputs(model, data)
 
 
-def _check_range(data: Sequences, dtype: np.dtype) -> None:
+def check_sources(model: ConditionalModel, data: Sequences) -> None:
+    """Raise the sentence that says why `model` cannot read `data`, if it cannot."""
+    _check_form(model, data, form_of(model, "source_form"), "source", "reads")
+    if data.observed is not None:
+        sequence, step = (int(i) for i in np.argwhere(~data.observed)[0][:2])
+        raise MissingDataError(
+            f"source {data.names[sequence]} has a missing value at step {step}, and {name_of(model)} reads every one. "
+            "Fill them in, or cut the sequences there; only targets may be missing."
+        )
+    _check_inputs(model, data)
+
+
+def check_targets(model: ConditionalModel, pairs: Pairs) -> None:
+    """Raise the sentence that says why `model` cannot answer with the targets of `pairs`, if it cannot."""
+    _check_lengths(model, pairs)
+    if pairs.targets.context is not None:
+        raise DataError("the targets have a context, which only sequences can have; say what not to score by missing=.")
+    _check_form(model, pairs.targets, form_of(model, "target_form"), "target", "answers with")
+
+
+def form_of(model: ConditionalModel, which: str) -> Form | None:
+    """What a model says of its sources (``"source_form"``) or targets (``"target_form"``), where it does."""
+    return getattr(model, which)() if has(model, which) else None
+
+
+def fits(form: Form, shape: tuple[int, ...]) -> bool:
+    """Whether one step of this shape is of the form."""
+    return shape == form.shape or (form.flat and int(np.prod(shape)) == int(np.prod(form.shape)))
+
+
+def _check_lengths(model: ConditionalModel, pairs: Pairs) -> None:
+    sources, targets = pairs.sources.lengths, pairs.targets.lengths
+    due = {"source": sources, "one": np.minimum(sources, 1)}.get(model.target_length)  # empty pairs fill up batches
+    if due is None or (targets == due).all():
+        return
+    wrong = int(np.argmax(targets != due))
+    has_steps = f"target {pairs.names[wrong]} has {_steps(targets[wrong])}"
+    if model.target_length == "one":
+        raise DataError(
+            f"{has_steps}, but {name_of(model)} gives one answer to a whole sequence. For an answer at every step take "
+            "an hs.Transducer."
+        )
+    raise DataError(
+        f"{has_steps} and its source {sources[wrong]}, but {name_of(model)} answers every step. For one answer to a "
+        "whole sequence take an hs.Summary."
+    )
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'' if count == 1 else 's'}"
+
+
+def _check_form(model: ConditionalModel, data: Sequences, form: Form | None, what: str, does: str) -> None:
+    """Raise DataError if the values of sources or targets are not what the model reads, or answers with."""
+    if form is not None and not fits(form, data.event_shape):
+        raise DataError(
+            f"each step of a {what} has shape {data.event_shape}, but {name_of(model)} {does} steps of shape "
+            f"{form.shape}."
+        )
+    _check_range(data, dtype_of(model), what)
+    if form is not None:
+        check_support(form.support, _known(data), data.valid, data.names, what)
+
+
+def _check_inputs(model: SequenceModel | ConditionalModel, data: Sequences) -> None:
+    if not model.inputs:
+        return
+    if data.inputs is None:
+        raise DataError(f"{name_of(model)} takes {model.inputs} inputs at every step, but the data have none.")
+    if data.inputs.shape[2] != model.inputs:
+        raise DataError(f"{name_of(model)} takes {model.inputs} inputs, but the data have {data.inputs.shape[2]}.")
+
+
+def _known(data: Sequences) -> np.ndarray:
+    """The values with zeros in place of missing ones."""
+    return data.values if data.observed is None else np.where(data.observed, data.values, 0).astype(data.values.dtype)
+
+
+def _check_range(data: Sequences, dtype: np.dtype, what: str = "sequence") -> None:
     """Raise DataError if a value is too large for the model's precision: it would silently become infinite."""
     large = np.abs(data.values) > np.finfo(dtype).max  # NaN, which is missing, is not
     if large.any():
         sequence, step, *_ = (int(i) for i in np.argwhere(large)[0])
-        raise DataError(f"sequence {data.names[sequence]} holds a value beyond the range of {dtype} at step {step}.")
+        raise DataError(f"{what} {data.names[sequence]} holds a value beyond the range of {dtype} at step {step}.")
 
 
-def check_support(support: Any, values: np.ndarray, valid: np.ndarray, names: Sequence[str] = ()) -> None:
+def check_support(
+    support: Any, values: np.ndarray, valid: np.ndarray, names: Sequence[str] = (), what: str = "sequence"
+) -> None:
     """Raise DataError if a value (sequence, time, ...) at a valid step lies outside a distribution's support."""
-    inside = within(support, values) | ~valid
+    due = "observations" if what == "sequence" else f"{what}s"
+    inside = within(support, values, due) | ~valid
     if not inside.all():
         sequence, step = (int(i) for i in np.argwhere(~inside)[0])
         name = names[sequence] if names else sequence
         got = np.asarray(values[sequence, step]).tolist()
-        raise DataError(f"sequence {name} holds {got} at step {step}; observations must be {describe(support)}.")
+        raise DataError(f"{what} {name} holds {got} at step {step}; {due} must be {describe(support)}.")
 
 
-def within(support: Any, values: np.ndarray) -> np.ndarray:
+def within(support: Any, values: np.ndarray, what: str = "observations") -> np.ndarray:
     """Whether each observation of an array (sequence, time, ...) lies in the support."""
     if _is_symbolic(_base(support)) and not np.issubdtype(values.dtype, np.integer):
         hint = " Missing ones are said by missing=..., not by NaN." if np.isnan(values).any() else ""
-        raise DataError(f"observations are {values.dtype}, but symbols are due: {describe(support)}.{hint}")
+        raise DataError(f"{what} are {values.dtype}, but symbols are due: {describe(support)}.{hint}")
     inside = np.asarray(support(values))
     return np.asarray(inside.reshape(*inside.shape[:2], -1).all(axis=-1))
 

@@ -20,8 +20,9 @@ import numpy as np
 
 from hiddenstate._types import Array, Float, PRNGKeyArray, Shaped
 from hiddenstate.core import DataError, HiddenStateError, SequenceModel, Sequences, checked_key, has, name_of
+from hiddenstate.inference.batches import steps_of
 from hiddenstate.inference.observations import arrays_for, sequences_for
-from hiddenstate.inference.score import step_log_probs, steps_of
+from hiddenstate.inference.score import step_log_probs
 from hiddenstate.strategies import Auto, Strategy, resolved
 
 _MEANINGS = {

@@ -1,7 +1,7 @@
 """How probable observations are, and what a model expects next: the same for every model."""
 
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import equinox as eqx
 import jax
@@ -9,25 +9,27 @@ import jax.numpy as jnp
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Element, Float, State
-from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, Steps, has, with_noise
-from hiddenstate.inference.batches import rebatch
+from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, has, with_noise
+from hiddenstate.inference.answers import answers, masked_answers
+from hiddenstate.inference.batches import rebatch, steps_of
 from hiddenstate.inference.observations import arrays_for, data_for, sequences_for
 from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Auto, Strategy, over_time, resolved
 
+Model: TypeAlias = SequenceModel | ConditionalModel
+
 
 @overload
 def log_prob(
-    model: SequenceModel, data: Any, *, strategy: Strategy = ..., total: Literal[False] = ...
+    model: Model, data: Any, *, strategy: Strategy = ..., total: Literal[False] = ...
 ) -> Float[Array, " sequence"]: ...
 @overload
-def log_prob(
-    model: SequenceModel, data: Any, *, strategy: Strategy = ..., total: Literal[True]
-) -> Float[Array, ""]: ...
-def log_prob(model: SequenceModel, data: Any, *, strategy: Strategy = Auto(), total: bool = False):
+def log_prob(model: Model, data: Any, *, strategy: Strategy = ..., total: Literal[True]) -> Float[Array, ""]: ...
+def log_prob(model: Model, data: Any, *, strategy: Strategy = Auto(), total: bool = False):
     """The log-probability (natural logarithm) of each sequence, or with ``total=True`` of all together.
 
-    Where the data have a context, it is the log-probability of the rest given that.
+    Where the data have a context, it is the log-probability of the rest given that. For a model that answers, the data
+    are `Pairs` and it is the log-probability of each target given its source, without what is missing of it.
 
     >>> hs.log_prob(model, data)  # doctest: +SKIP
     Array([-12.3, -8.1], dtype=float32)
@@ -36,13 +38,23 @@ def log_prob(model: SequenceModel, data: Any, *, strategy: Strategy = Auto(), to
     return sum_over_time(sums) if total else sums
 
 
-def step_log_probs(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> Float[Array, "sequence time"]:
-    """log p(x_t | x_1 .. x_{t-1}) at every step, zero behind a sequence's end and at steps that are only context."""
+def step_log_probs(model: Model, data: Any, *, strategy: Strategy = Auto()) -> Float[Array, "sequence time"]:
+    """log p(x_t | x_1 .. x_{t-1}) at every step, zero behind a sequence's end and at steps that are only context.
+
+    For a model that answers, and `Pairs`, log p(y_s | y_1 .. y_{s-1}, x) at every step of the targets, zero where they
+    are missing.
+    """
     return _step_log_probs(model, arrays_for(model, data_for(model, data)), strategy)
 
 
-def predictive(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> Distribution:
-    """The distribution of x_t given x_1 .. x_{t-1} at every step: one distribution of batch shape (sequence, time)."""
+def predictive(model: Model, data: Any, *, strategy: Strategy = Auto()) -> Distribution:
+    """The distribution of x_t given x_1 .. x_{t-1} at every step: one distribution of batch shape (sequence, time).
+
+    For a model that answers, that of the answers to each source; the data are `Pairs`, of which only the sources are
+    looked at, or sources alone. Its batch shape is (pair, time), or (pair,) where there is one answer to a sequence.
+    """
+    if isinstance(model, ConditionalModel):
+        return answers(model, data, strategy)
     data = sequences_for(model, data)
     return rebatch(_predictive(model, arrays_for(model, data), strategy), data.shape[:2])
 
@@ -58,13 +70,6 @@ def states(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> S
 def final_states(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> State:
     """The hidden state of each sequence after its last observation."""
     return _final(model, arrays_for(model, sequences_for(model, data)), strategy)
-
-
-def steps_of(arrays: Arrays) -> Steps:
-    """The steps of all sequences, to be mapped over: each has the form of one sequence's."""
-    time = arrays.values.shape[1]
-    valid = None if arrays.lengths is None else jnp.arange(time) < jnp.asarray(arrays.lengths)[:, None]
-    return Steps(arrays.values, arrays.inputs, arrays.observed, valid)
 
 
 def each_step(
@@ -104,24 +109,6 @@ def masked_log_probs(
     if arrays.context is not None:
         out = jnp.where(step >= arrays.context[:, None], out, 0.0)
     return out, final
-
-
-def masked_answers(
-    model: ConditionalModel, arrays: PairArrays, strategy: Strategy, keys: Any = None
-) -> Float[Array, "pair time"]:
-    """Log-probabilities of all steps of the targets, zeros where they are missing or behind the end."""
-
-    def one(source, target, key):
-        run = model if key is None else with_noise(model, key)
-        return run.answer_log_probs(source, target, strategy)
-
-    target = steps_of(arrays.target)
-    out = jax.vmap(one)(steps_of(arrays.source), target, keys)
-    if target.valid is not None:
-        out = jnp.where(target.valid, out, 0.0)
-    if target.observed is not None:
-        out = jnp.where(target.observed.reshape(*out.shape, -1).any(-1), out, 0.0)
-    return out
 
 
 def step_log_prob(model: SequenceModel, state: State, element: Element, x: Any, u: Any) -> Float[Array, ""]:
