@@ -110,6 +110,6 @@ def test_wrong_arguments_are_named():
     with pytest.raises(hs.DataError, match="bins is 0"):
         metrics.reliability([[0.5, 0.5]], [1], bins=0)
     with pytest.raises(hs.DataError, match="by is 'size'"):
-        metrics.reliability([[0.5, 0.5]], [1], by="size")
+        metrics.reliability([[0.5, 0.5]], [1], by="size")  # pyright: ignore[reportArgumentType]
     with pytest.raises(hs.DataError, match="level is 95"):
         metrics.coverage([0.5], 95)

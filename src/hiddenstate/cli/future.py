@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 def read_future(path: Path | None, model: "SequenceModel", names: Sequence[str] = ()) -> "np.ndarray | None":
     """Inputs (time, inputs) for all sequences alike, or (sequence, time, inputs) where there are several."""
     import hiddenstate as hs
+    from hiddenstate.data.inputs import file_columns, spread
 
     schema = model.schema
     if path is None and model.inputs:
@@ -23,8 +24,9 @@ def read_future(path: Path | None, model: "SequenceModel", names: Sequence[str] 
     if not model.inputs or schema is None:
         raise hs.DataError("the model takes no inputs; leave out --future.")
     named = schema.sequence if len(names) > 1 else None
-    table = hs.read(path, columns=schema.inputs, kinds="real", sequence=named, time=schema.time)
-    values = table.values.reshape(len(table), table.length, model.inputs)
+    known = hs.Schema(file_columns(schema), scalar=False)
+    table = hs.read(path, schema=known, sequence=named, time=schema.time)
+    values = spread(table.values, known.columns)
     if table.ragged or table.has_missing:
         raise hs.DataError(f"{path} must have every input of every step, and as many steps for each sequence.")
     if named is None:

@@ -9,6 +9,7 @@ from hiddenstate.core.errors import DataError
 
 Kind = Literal["real", "count", "bit", "symbol"]
 KINDS: tuple[str, ...] = get_args(Kind)
+Outputs = Literal["sequence", "step"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Schema:
     `scalar` tells an observation that is one number from a vector of one number. `text` says how text was cut
     into symbols: ``"characters"`` or ``"tokens"``. `sequence` and `time` are the names of the columns that said
     which sequence a row belongs to and in which order.
+
+    `inputs` names every number that is known beforehand. Where some of them stand for words, `input_columns` are the
+    columns of the file that they come from: a column of words gives one number for each word, 1 where it stands.
+    `outputs` tells, of targets, whether there is one for each sequence or one for each step.
     """
 
     columns: tuple[Column, ...]
@@ -48,6 +53,8 @@ class Schema:
     sequence: str | None = None
     time: str | None = None
     text: Literal["characters", "tokens"] | None = None
+    input_columns: tuple[Column, ...] | None = None
+    outputs: Outputs | None = None
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

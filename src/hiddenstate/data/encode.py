@@ -50,7 +50,7 @@ def encode_columns(
         kind if column is None else column.kind for kind, column in zip(kinds, known, strict=True)
     ]
     typed = [
-        _typed(s, kind, named=column is not None and column.symbols is not None, untyped=untyped)
+        typed_column(s, kind, named=column is not None and column.symbols is not None, untyped=untyped)
         for s, kind, column in zip(series, asked, known, strict=True)
     ]
     guessed = _suggest(typed, vector)
@@ -59,10 +59,20 @@ def encode_columns(
     ]
 
 
+def stack(encoded: Sequence[Encoded], scalar: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The columns side by side, as floats with NaN unless all are whole numbers; and what is missing."""
+    kinds = {one.column.kind for one in encoded}
+    missing = np.stack([one.missing for one in encoded], axis=1)
+    values = np.stack([one.values for one in encoded], axis=1)
+    if (not scalar and "symbol" in kinds) or "real" in kinds:
+        values = np.where(missing, np.nan, values.astype(np.float64))
+    return (values[:, 0], missing[:, 0]) if scalar else (values, missing)
+
+
 # -- types ---------------------------------------------------------------------------------------------------
 
 
-def _typed(series: pl.Series, kind: Kind | None, *, named: bool, untyped: bool) -> pl.Series:
+def typed_column(series: pl.Series, kind: Kind | None = None, *, named: bool = False, untyped: bool) -> pl.Series:
     """The column as Boolean, Int64, Float64 or String, NaN made null; DataError for any other type."""
     dtype = series.dtype
     if dtype == pl.Null:

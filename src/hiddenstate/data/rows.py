@@ -30,7 +30,7 @@ def read_rows(
         return None
     frame, untyped = read_table(path, open_file(path), form=form, header=header, separator=separator, ragged=False)
     layout = Layout(sequence or schema.sequence, time or schema.time, None, (), None, schema)
-    observed, inputs = layout.choose(path, frame)
+    observed, inputs, _ = layout.choose(path, frame)
     if any(isinstance(frame[name].dtype, pl.List | pl.Array) for name in (*observed, *inputs)):
         return None
     order, _, _ = arrange(frame, layout.sequence, layout.time, untyped)

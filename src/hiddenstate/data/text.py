@@ -1,11 +1,14 @@
 """Text as sequences of symbols, and symbols back as text."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 
-from hiddenstate.core import Column, DataError, FileError, Schema, Sequences
+from hiddenstate.core import Column, DataError, FileError, Pairs, Schema, Sequences
+from hiddenstate.data.assemble import Layout, row_names, row_targets
 from hiddenstate.data.encode import abridged
 from hiddenstate.data.tables import decode
 
@@ -25,12 +28,59 @@ def read_text(
     text = decode(path, content).replace("\r\n", "\n")
     parts = [line for line in text.split("\n") if line.strip()] if lines else [text]
     names = [str(i) for i, line in enumerate(text.split("\n"), 1) if line.strip()] if lines else [path.stem]
+    pieces = [_cut(part, cut) for part in parts]
+    if not any(pieces):
+        raise FileError(f"{path} holds no text.")
+    arrays, schema = _coded(path, pieces, "text", cut, schema, unknown)
+    kept = [i for i, array in enumerate(arrays) if len(array)]
+    if not kept:
+        raise DataError(f"{path} holds no symbol of the vocabulary: {abridged(schema.columns[0].symbols or ())}.")
+    return Sequences.of([arrays[i] for i in kept], names=[names[i] for i in kept], schema=schema)
+
+
+def assemble_texts(
+    path: Path,
+    frame: pl.DataFrame,
+    layout: Layout,
+    *,
+    cut: Cut,
+    unknown: Literal["error", "skip"],
+    untyped: bool,
+) -> Sequences | Pairs:
+    """The texts in a column of a table, each row a sequence, with their targets where the layout names some."""
+    if layout.due == "step":
+        raise DataError("each text has one answer: outputs='step' is for tables with a row for each step.")
+    observed = layout.choose(path, frame).observed
+    if len(observed) > 1:
+        raise DataError(f"{path} has the columns {abridged(observed)}; name the one that holds the text with columns=.")
+    texts = frame[observed[0]]
+    if texts.dtype != pl.String:
+        raise DataError(f"column {observed[0]!r} of {path} holds {texts.dtype} values, which are no text.")
+    pieces = [_cut(text or "", cut) for text in texts]
+    _refuse_empty(pieces, f"has no text in column {observed[0]!r}")
+    arrays, schema = _coded(path, pieces, observed[0], cut, layout.schema, unknown, layout.sequence)
+    _refuse_empty(arrays, "holds no symbol of the vocabulary")
+    sources = Sequences.of(arrays, names=row_names(frame, layout.sequence, untyped), schema=schema)
+    return sources if not layout.targets else Pairs(sources, row_targets(path, frame, layout, sources, untyped=untyped))
+
+
+def _cut(text: str, cut: Cut) -> list[str]:
+    return list(text) if cut == "characters" else text.split()
+
+
+def _coded(
+    path: Path,
+    pieces: list[list[str]],
+    column: str,
+    cut: Cut,
+    schema: Schema | None,
+    unknown: Literal["error", "skip"],
+    sequence: str | None = None,
+) -> tuple[list[np.ndarray], Schema]:
+    """The codes of all symbols, in the vocabulary of the schema or in a new one."""
     known = None if schema is None else schema.columns[0].symbols
     if schema is not None and (not schema.scalar or known is None):
         raise DataError("the schema describes no text: it needs a single column of named symbols.")
-    pieces = [list(part) if cut == "characters" else part.split() for part in parts]
-    if not any(pieces):
-        raise FileError(f"{path} holds no text.")
     symbols = known or tuple(sorted({symbol for piece in pieces for symbol in piece}))
     codes = {symbol: code for code, symbol in enumerate(symbols)}
     strange = sorted({symbol for piece in pieces for symbol in piece} - codes.keys())
@@ -40,12 +90,15 @@ def read_text(
             "Read with unknown='skip' to leave them out."
         )
     arrays = [np.array([codes[s] for s in piece if s in codes], np.int32) for piece in pieces]
-    kept = [i for i, array in enumerate(arrays) if len(array)]
-    if not kept:
-        raise DataError(f"{path} holds no symbol of the vocabulary: {abridged(symbols)}.")
     if schema is None:
-        schema = Schema((Column("text", "symbol", len(symbols), symbols),), scalar=True, text=cut)
-    return Sequences.of([arrays[i] for i in kept], names=[names[i] for i in kept], schema=schema)
+        schema = Schema((Column(column, "symbol", len(symbols), symbols),), scalar=True, sequence=sequence, text=cut)
+    return arrays, schema
+
+
+def _refuse_empty(pieces: Sequence[Any], what: str) -> None:
+    for row, piece in enumerate(pieces, 1):
+        if not len(piece):
+            raise DataError(f"row {row} {what}; every sequence needs at least 1 step.")
 
 
 def decode_symbols(sequences: Any, schema: Schema | None = None) -> list[list[Any]]:
