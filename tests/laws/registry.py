@@ -125,6 +125,18 @@ def network(cell, head, initial: str):
     return make
 
 
+def stack(cell, head, initial: str, **between):
+    """Two layers of a cell."""
+
+    def make(key):
+        width = HEADS[head][0](1, key).encoded_size
+        below = CELLS[cell](width, key)
+        body = hs.Stack([below, CELLS[cell](below.output_size, jr.fold_in(key, 1))], **between)
+        return perturbed(hs.RNN(body, HEADS[head][0](body.output_size, key), initial=initial), key)
+
+    return make
+
+
 def positive_start(make):
     """Log-space cells carry states that are never negative; a learned start is made so too."""
 
@@ -150,6 +162,15 @@ for number, name in enumerate(CELLS):
         )
 for head in [head for head in HEADS if head not in ("categorical", "gaussian")]:
     CASES[f"vanilla, {head}"] = Case("vanilla", network("vanilla", head, "learned"), HEADS[head][1])
+
+BETWEEN = ({}, {"residual": True}, {"norm": True, "residual": True}, {"softmax": True})
+for number, name in enumerate(name for name in CELLS if name in hs.recipe_names()):
+    for learned in (False, True):  # stacks in one precision each, heads and what is between layers by turns
+        head = ("categorical", "gaussian")[(number + learned) % 2]
+        precision = ("float32", "float64")[(number // 2 + learned) % 2]
+        options = BETWEEN[(number + 2 * learned) % 4]
+        make = stack(name, head, "learned" if learned else "zero", **options)
+        CASES[f"stack of {name}, {head}"] = Case(name, make, HEADS[head][1], precisions=(precision,))
 
 SYMBOL_DATA = [np.array([0, 1, 2, 1, 0, 0, 2])]
 REAL_DATA = [np.array([0.3, -1.0, 0.4, 1.2, 0.1])]
