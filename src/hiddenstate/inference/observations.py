@@ -71,8 +71,8 @@ def sequences_for(model: SequenceModel, data: Any) -> Sequences:
     refuse_conditional(model)
     if isinstance(data, Pairs):
         raise DataError(
-            f"{name_of(model)} predicts one sequence from its own past, but the data are Pairs; give it pairs.sources or "
-            "pairs.targets, or take a model that answers, such as hs.Transducer or hs.Summary."
+            f"{name_of(model)} predicts one sequence from its own past, but the data are Pairs; give it pairs.sources "
+            "or pairs.targets, or take a model that answers, such as hs.Transducer or hs.Summary."
         )
     if not isinstance(data, Sequences):
         data = _as_sequences(data, len(prototype(model).event_shape))

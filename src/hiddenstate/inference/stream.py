@@ -11,9 +11,20 @@ import numpy as np
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import State
-from hiddenstate.core import DataError, FileError, MissingDataError, SequenceModel, dtype_of, has, name_of
+from hiddenstate.core import (
+    ConditionalModel,
+    DataError,
+    FileError,
+    Form,
+    HiddenStateError,
+    MissingDataError,
+    SequenceModel,
+    dtype_of,
+    has,
+    name_of,
+)
 from hiddenstate.core.storage import read_tensors, write_tensors
-from hiddenstate.inference.observations import describe, prototype, within
+from hiddenstate.inference.observations import describe, fits, form_of, prototype, within
 from hiddenstate.inference.score import step_log_prob
 
 _FORMAT = 1
@@ -29,17 +40,34 @@ class Stream:
     `log_prob` is the log-probability of everything pushed so far, `last_log_prob` that of the last observation, and
     `steps` how many there were. `save` and `restore`
     keep the state on disk, so that a process can stop and another go on where it was.
+
+    Of a model that answers (`hs.Transducer`, `hs.Summary`), `push` returns the distribution of the answer to what was
+    pushed so far, and `log_prob` stays 0: what is read has no probability. Its body must read forwards.
     """
 
-    def __init__(self, model: SequenceModel):
-        self.model = model
-        self.state: State = model.initial()
+    def __init__(self, model: SequenceModel | ConditionalModel):
+        if isinstance(model, ConditionalModel) and not has(model, "answer"):
+            raise HiddenStateError(
+                f"{name_of(model)} answers when it has read a whole sequence, and a stream has no end that it could "
+                "wait for (a bidirectional network even begins there). Use hs.predictive on whole sequences, or a "
+                "network that reads forwards only."
+            )
+        self.model: Any = model
+        self.answers = isinstance(model, ConditionalModel)
+        self.state: State = self.model.begin() if self.answers else self.model.initial()
         self.steps = 0
         self.log_prob = 0.0
         self.last_log_prob: float | None = None
 
     def predictive(self, u: Any = None) -> Distribution:
-        """The distribution of the next observation; `u` is the input at that step, where the model takes inputs."""
+        """The distribution of the next observation; `u` is the input at that step, where the model takes inputs.
+
+        Of a model that answers, the distribution of the answer to what was pushed so far.
+        """
+        if self.answers:
+            if not self.steps:
+                raise DataError(f"nothing was pushed yet, and {name_of(self.model)} answers what it has read.")
+            return _answer(self.model, self.state)
         return _read(self.model, self.state, self._input(u))
 
     def push(self, x: Any, u: Any = None, *, next_u: Any = None) -> Distribution | None:
@@ -52,6 +80,10 @@ class Stream:
         """
         x, observed = self._observation(x)
         u = self._input(u)
+        if self.answers:
+            self.state = _read_one(self.model, self.state, x, u)
+            self.steps += 1
+            return self.predictive()
         self.state, log_prob = _push(self.model, self.state, x, u, observed)
         self.last_log_prob = float(log_prob)
         self.log_prob += self.last_log_prob
@@ -72,7 +104,7 @@ class Stream:
         write_tensors(path, {f"state/{i:04d}": leaf for i, leaf in enumerate(leaves)}, header)
 
     @classmethod
-    def restore(cls, model: SequenceModel, path: str | Path) -> "Stream":
+    def restore(cls, model: SequenceModel | ConditionalModel, path: str | Path) -> "Stream":
         """The stream that was saved to `path`, of the same model."""
         arrays, header = read_tensors(path)
         if header.get("stream") != _FORMAT:
@@ -93,28 +125,33 @@ class Stream:
 
     def _observation(self, x: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """The observation, with zeros where entries are missing, and which are not; None where all are there."""
-        distribution = prototype(self.model)
-        x = np.full(distribution.event_shape, np.nan) if x is None else np.asarray(x)
+        form = self._form()
+        x = np.full(() if form is None else form.shape, np.nan) if x is None else np.asarray(x)
         if x.dtype == bool:
             x = x.astype(np.int32)
         if not np.issubdtype(x.dtype, np.number):
             raise DataError(f"the observation is {x.dtype}; it must be a number or an array of numbers.")
-        if x.shape != distribution.event_shape:
-            raise DataError(
-                f"the observation has shape {x.shape}; {name_of(self.model)} takes {distribution.event_shape}."
-            )
+        if form is not None and not fits(form, x.shape):
+            raise DataError(f"the observation has shape {x.shape}; {name_of(self.model)} takes {form.shape}.")
         observed = None
         if np.isnan(x).any():
             if not has(self.model, "prepare_partial"):
                 raise MissingDataError(f"the observation is missing, and {name_of(self.model)} cannot marginalise it.")
             observed = ~np.isnan(x)
             x = np.where(observed, x, 0)
-            x = x.astype(np.int32) if distribution.is_discrete and (x % 1 == 0).all() else x
+            x = x.astype(np.int32) if prototype(self.model).is_discrete and (x % 1 == 0).all() else x
         if np.abs(x).max(initial=0) > np.finfo(dtype_of(self.model)).max:
             raise DataError(f"the observation is {x.tolist()}; that is beyond the range of {dtype_of(self.model)}.")
-        if not within(distribution.support, x[None, None]).all():
-            raise DataError(f"the observation is {x.tolist()}; it must be {describe(distribution.support)}.")
+        if form is not None and not within(form.support, x[None, None]).all():
+            raise DataError(f"the observation is {x.tolist()}; it must be {describe(form.support)}.")
         return x.astype(np.int32 if np.issubdtype(x.dtype, np.integer) else dtype_of(self.model)), observed
+
+    def _form(self) -> Form | None:
+        """What one observation looks like, where the model says."""
+        if self.answers:
+            return form_of(self.model, "source_form")
+        distribution = prototype(self.model)
+        return Form(distribution.event_shape, distribution.support)
 
     def _input(self, u: Any) -> Any:
         if not self.model.inputs:
@@ -144,6 +181,16 @@ def fingerprint(model: Any) -> str:
 @eqx.filter_jit
 def _read(model, state, u):
     return model.readout(state, u)
+
+
+@eqx.filter_jit
+def _read_one(model, state, x, u):
+    return model.read_one(state, x, u)
+
+
+@eqx.filter_jit
+def _answer(model, state):
+    return model.answer(state)
 
 
 @eqx.filter_jit
