@@ -40,10 +40,12 @@ if TYPE_CHECKING:
     from hiddenstate.hmmlearn import from_hmmlearn as from_hmmlearn
     from hiddenstate.inference import Decoded as Decoded
     from hiddenstate.inference import Forecast as Forecast
+    from hiddenstate.inference import Generated as Generated
     from hiddenstate.inference import Stream as Stream
     from hiddenstate.inference import filter as filter
     from hiddenstate.inference import fixed_lag as fixed_lag
     from hiddenstate.inference import forecast as forecast
+    from hiddenstate.inference import generate as generate
     from hiddenstate.inference import log_prob as log_prob
     from hiddenstate.inference import most_likely_states as most_likely_states
     from hiddenstate.inference import predictive as predictive
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from hiddenstate.networks import RNN as RNN
     from hiddenstate.networks import Bidirectional as Bidirectional
     from hiddenstate.networks import Embedding as Embedding
+    from hiddenstate.networks import EncoderDecoder as EncoderDecoder
     from hiddenstate.networks import Stack as Stack
     from hiddenstate.networks import Summary as Summary
     from hiddenstate.networks import Transducer as Transducer
@@ -89,6 +92,8 @@ if TYPE_CHECKING:
     from hiddenstate.strategies import Independent as Independent
     from hiddenstate.strategies import Sequential as Sequential
     from hiddenstate.strategies import unroll as unroll
+    from hiddenstate.torch import from_torch as from_torch
+    from hiddenstate.torch import to_torch as to_torch
 
 __version__ = "0.1.0"
 
@@ -123,10 +128,12 @@ _HOMES = {
     "hiddenstate.inference": (
         "Decoded",
         "Forecast",
+        "Generated",
         "Stream",
         "filter",
         "fixed_lag",
         "forecast",
+        "generate",
         "log_prob",
         "most_likely_states",
         "predictive",
@@ -166,8 +173,9 @@ _HOMES = {
         "select",
         "update",
     ),
-    "hiddenstate.networks": ("RNN", "Bidirectional", "Embedding", "Stack", "Summary", "Transducer"),
+    "hiddenstate.networks": ("RNN", "Bidirectional", "Embedding", "EncoderDecoder", "Stack", "Summary", "Transducer"),
     "hiddenstate.strategies": ("Associative", "Auto", "Independent", "Sequential", "unroll"),
+    "hiddenstate.torch": ("from_torch", "to_torch"),
 }
 _home = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hiddenstate._types import Array
+from hiddenstate.core.errors import HiddenStateError
 
 Model = TypeVar("Model")
 
@@ -61,3 +62,20 @@ def cast(model: Model, dtype: Any) -> Model:
         return leaf.astype(complex_ if jnp.iscomplexobj(leaf) else real)
 
     return jax.tree.map(convert, model)
+
+
+def real_dtype(dtype: Any) -> np.dtype | None:
+    """float32, float64 or None, as an option `dtype` may say; another one, or one that JAX cannot keep, is an error."""
+    if dtype is None:
+        return None
+    try:
+        real = np.dtype(dtype)
+    except TypeError:
+        real = None
+    if real not in (np.float32, np.float64):
+        raise HiddenStateError(f"dtype is {dtype!r}; it must be float32, float64 or None.")
+    if real == np.float64 and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        raise HiddenStateError(
+            "dtype is float64, but JAX keeps 32 bits: call jax.config.update('jax_enable_x64', True)."
+        )
+    return real

@@ -117,6 +117,11 @@ def read_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any
     return {name.removesuffix(_COMPLEX): _joined(name, array, path) for name, array in arrays.items()}, header
 
 
+def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of any safetensors file, whoever wrote it."""
+    return _read(Path(path))[0]
+
+
 def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     if path.is_dir():
         raise FileError(f"{path} is a folder, not a file.")

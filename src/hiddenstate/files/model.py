@@ -10,6 +10,7 @@ import numpy as np
 
 from hiddenstate import catalogue
 from hiddenstate.core import FileError, HiddenStateError
+from hiddenstate.core.parameters import real_dtype
 from hiddenstate.core.storage import VERSION, read_tensors, write_tensors
 from hiddenstate.files.tree import Decoder, encode
 
@@ -40,7 +41,7 @@ def load(path: str | Path, *, dtype: Any = None) -> Any:
     Only classes registered in this process are built, and none of their code is run by loading. `dtype`
     (float32 or float64) converts floating arrays; without it they keep the type they were saved in.
     """
-    real = _real(dtype)
+    real = real_dtype(dtype)
     arrays, head = read_tensors(path)
     _check(head, path)
     decoder = Decoder(arrays, lambda name, array: _as_jax(name, array, real))
@@ -74,22 +75,6 @@ def _check(head: dict[str, Any], path: str | Path) -> None:
             f"{path} was written by a newer version: format {format_}; this version reads {FORMAT}. "
             "Upgrade hiddenstate."
         )
-
-
-def _real(dtype: Any) -> np.dtype | None:
-    if dtype is None:
-        return None
-    try:
-        real = np.dtype(dtype)
-    except TypeError:
-        real = None
-    if real not in (np.float32, np.float64):
-        raise HiddenStateError(f"dtype is {dtype!r}; it must be float32, float64 or None.")
-    if real == np.float64 and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
-        raise HiddenStateError(
-            "dtype is float64, but JAX keeps 32 bits: call jax.config.update('jax_enable_x64', True)."
-        )
-    return real
 
 
 def _as_jax(name: str, array: np.ndarray, real: np.dtype | None) -> jax.Array:
