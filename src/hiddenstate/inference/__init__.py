@@ -1,6 +1,7 @@
 """What every model can do: score, predict, sample, forecast, stream. Nothing here knows a model by name."""
 
 from hiddenstate.inference.batches import rebatch, steps_of
+from hiddenstate.inference.generate import Generated, generate
 from hiddenstate.inference.observations import (
     arrays_for,
     check_sequences,
@@ -33,6 +34,7 @@ from hiddenstate.inference.stream import Stream, fingerprint
 __all__ = [
     "Decoded",
     "Forecast",
+    "Generated",
     "Stream",
     "arrays_for",
     "check_sequences",
@@ -43,6 +45,7 @@ __all__ = [
     "fingerprint",
     "fixed_lag",
     "forecast",
+    "generate",
     "log_prob",
     "masked_log_probs",
     "most_likely_states",

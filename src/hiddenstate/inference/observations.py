@@ -178,6 +178,12 @@ def check_targets(model: ConditionalModel, pairs: Pairs) -> None:
     if pairs.targets.context is not None:
         raise DataError("the targets have a context, which only sequences can have; say what not to score by missing=.")
     _check_form(model, pairs.targets, form_of(model, "target_form"), "target", "answers with")
+    if pairs.targets.observed is not None and has(model, "decoder_start"):
+        pair, step = (int(i) for i in np.argwhere(~pairs.targets.observed)[0][:2])
+        raise MissingDataError(
+            f"target {pairs.names[pair]} has a missing value at step {step}, but {name_of(model)} writes each step from "
+            "those before and needs every one of them."
+        )
 
 
 def form_of(model: ConditionalModel, which: str) -> Form | None:
@@ -221,7 +227,8 @@ def _check_form(model: ConditionalModel, data: Sequences, form: Form | None, wha
         )
     _check_range(data, dtype_of(model), what)
     if form is not None:
-        check_support(form.support, _known(data), data.valid, data.names, what)
+        known = _known(data).reshape(*data.shape[:2], *form.shape)  # a flat form takes any shape of as many entries
+        check_support(form.support, known, data.valid, data.names, what)
 
 
 def _check_inputs(model: SequenceModel | ConditionalModel, data: Sequences) -> None:

@@ -2,9 +2,20 @@
 
 from hiddenstate.networks import baselines, build
 from hiddenstate.networks.bidirectional import Bidirectional
+from hiddenstate.networks.encoder_decoder import EncoderDecoder
 from hiddenstate.networks.rnn import RNN, Embedding
 from hiddenstate.networks.stack import Stack
 from hiddenstate.networks.summary import Summary
 from hiddenstate.networks.transducer import Transducer
 
-__all__ = ["RNN", "Bidirectional", "Embedding", "Stack", "Summary", "Transducer", "baselines", "build"]
+__all__ = [
+    "RNN",
+    "Bidirectional",
+    "Embedding",
+    "EncoderDecoder",
+    "Stack",
+    "Summary",
+    "Transducer",
+    "baselines",
+    "build",
+]

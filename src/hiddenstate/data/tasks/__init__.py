@@ -5,6 +5,7 @@ from hiddenstate.data.tasks.hmm import HMMTask, Optimal, hmm
 from hiddenstate.data.tasks.labelled import LabelledTask
 from hiddenstate.data.tasks.memory import adding, copying, parity, selective_copying
 from hiddenstate.data.tasks.modes import ModesTask, modes
+from hiddenstate.data.tasks.translation import dates, reversing
 
 __all__ = [
     "ECGTask",
@@ -14,9 +15,11 @@ __all__ = [
     "Optimal",
     "adding",
     "copying",
+    "dates",
     "ecg",
     "hmm",
     "modes",
     "parity",
+    "reversing",
     "selective_copying",
 ]
