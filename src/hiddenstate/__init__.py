@@ -70,13 +70,16 @@ if TYPE_CHECKING:
     from hiddenstate.learn import LBFGS as LBFGS
     from hiddenstate.learn import SGD as SGD
     from hiddenstate.learn import Comparison as Comparison
+    from hiddenstate.learn import Evaluation as Evaluation
     from hiddenstate.learn import Fit as Fit
     from hiddenstate.learn import Online as Online
     from hiddenstate.learn import Score as Score
     from hiddenstate.learn import Selection as Selection
     from hiddenstate.learn import compare as compare
     from hiddenstate.learn import default_models as default_models
+    from hiddenstate.learn import evaluate as evaluate
     from hiddenstate.learn import fit as fit
+    from hiddenstate.learn import metrics as metrics
     from hiddenstate.learn import score as score
     from hiddenstate.learn import select as select
     from hiddenstate.learn import update as update
@@ -162,13 +165,16 @@ _HOMES = {
         "LBFGS",
         "SGD",
         "Comparison",
+        "Evaluation",
         "Fit",
         "Online",
         "Score",
         "Selection",
         "compare",
         "default_models",
+        "evaluate",
         "fit",
+        "metrics",
         "score",
         "select",
         "update",

@@ -101,12 +101,26 @@ def forecast(
     data = sequences_for(model, data)
     us = _future_inputs(model, inputs, horizon, len(data))
     last = final_states(model, data, strategy=strategy)
-    samples, means, probs = _simulate(model, last, us, checked_key(key), horizon, n)
+    return forecast_from(model, last, horizon, key=checked_key(key), n=n, levels=levels, inputs=us)
+
+
+def forecast_from(
+    model: SequenceModel,
+    states: State,
+    horizon: int,
+    *,
+    key: PRNGKeyArray,
+    n: int,
+    levels: Sequence[float] = (),
+    inputs: Any = None,
+) -> Forecast:
+    """What comes after each of several states, given with a leading axis: as `forecast`, from checked arguments."""
+    samples, means, probs = _simulate(model, states, inputs, key, horizon, n)
     _check_proper(model, samples)
     ahead, distribution, covariance = None, None, None
     if has(model, "prepare_partial"):
-        ahead, distribution, means, probs, covariance = _ahead(model, last, us, horizon)
-        distribution = rebatch(distribution, (len(data), horizon))
+        ahead, distribution, means, probs, covariance = _ahead(model, states, inputs, horizon)
+        distribution = rebatch(distribution, (samples.shape[0], horizon))
     mean, probabilities, covariance = (None if a is None else np.asarray(a) for a in (means, probs, covariance))
     return Forecast(np.asarray(samples), mean, probabilities, tuple(levels), ahead, distribution, covariance)
 

@@ -1,7 +1,9 @@
 """Learning: `fit` runs a method on a model. Knows capabilities, never models by name."""
 
+from hiddenstate.learn import metrics
 from hiddenstate.learn.compare import Comparison, Contender, Row, compare, default_models
 from hiddenstate.learn.em import EM
+from hiddenstate.learn.evaluate import Classified, Evaluation, Predicted, evaluate
 from hiddenstate.learn.fit import fit
 from hiddenstate.learn.lbfgs import LBFGS
 from hiddenstate.learn.method import Fit, Method
@@ -15,17 +17,22 @@ __all__ = [
     "LBFGS",
     "SGD",
     "Candidate",
+    "Classified",
     "Comparison",
     "Contender",
+    "Evaluation",
     "Fit",
     "Method",
     "Online",
+    "Predicted",
     "Row",
     "Score",
     "Selection",
     "compare",
     "default_models",
+    "evaluate",
     "fit",
+    "metrics",
     "score",
     "select",
     "update",

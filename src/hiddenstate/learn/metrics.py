@@ -11,6 +11,18 @@ import polars as pl
 
 from hiddenstate.core import DataError
 
+__all__ = [
+    "Reliability",
+    "accuracy",
+    "brier",
+    "coverage",
+    "crps_gaussian",
+    "crps_samples",
+    "log_loss",
+    "pit_samples",
+    "reliability",
+]
+
 LEVELS = (0.5, 0.8, 0.95)
 """The central intervals whose coverage is counted."""
 
