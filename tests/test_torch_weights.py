@@ -132,6 +132,10 @@ def test_a_network_gives_its_body():
     assert all(np.array_equal(a, hs.to_torch(cell)[name]) for name, a in hs.to_torch(model).items())
     answering = hs.Transducer(hs.Bidirectional(cell, cell), hs.heads.Categorical(8, 3, key=KEY))
     assert "bias_hh_l0_reverse" in hs.to_torch(answering)
+    plain = hs.RNN(cell, hs.heads.Categorical(4, 3, key=KEY))
+    writing = hs.EncoderDecoder(GRU(2, 4, key=KEY), plain, context="state", key=KEY)
+    refused("which has two; give its encoder and its decoder", writing, call=hs.to_torch)
+    assert hs.to_torch(writing.decoder)["weight_ih_l0"].shape == (12, 3)
 
 
 def test_arrays_are_copies():

@@ -241,6 +241,10 @@ def to_torch(body: eqx.Module, path: str | PathLike[str] | None = None) -> dict[
 
 def _body_of(model: eqx.Module) -> Body:
     """The recurrent part of a network."""
+    if hasattr(model, "decoder"):
+        raise HiddenStateError(
+            f"body is a {type(model).__name__}, which has two; give its encoder and its decoder, one after the other."
+        )
     for part in (model, getattr(model, "cell", None), getattr(model, "body", None)):
         if isinstance(part, Cell | Bidirectional):
             return part

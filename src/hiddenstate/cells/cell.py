@@ -1,7 +1,9 @@
 """What a cell is: a recurrence over vectors that shows a vector."""
 
+import inspect
 from abc import abstractmethod
-from typing import NamedTuple
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -44,6 +46,17 @@ class Cell(Recurrence):
     def output(self, state: State) -> Float[Array, " output"]:
         """What the head (or the next layer) sees of the state."""
         return state
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's options that make a cell of the same form again; what they start from is left out.
+
+        These are the static fields that the constructor takes under their names. A cell with options that are not
+        kept that way adds them.
+        """
+        taken = inspect.signature(type(self).__init__).parameters.values()
+        names = {p.name for p in taken if p.kind is p.KEYWORD_ONLY}
+        kept = [field.name for field in fields(self) if field.metadata.get("static", False)]
+        return {name: getattr(self, name) for name in kept if name in names}
 
     def read(
         self, xs: Float[Array, "time input"], valid: Shaped[Array, " time"] | None = None, strategy: Strategy = Auto()

@@ -1,6 +1,7 @@
 """The diagonal linear cell: each unit a decaying, perhaps turning, memory of its input."""
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -65,6 +66,10 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
         self.phase = jr.permutation(phase_key, jnp.linspace(0.0, max_phase, hidden_size)) if complex else None
         self.input_weight = scale[:, None] * drawn.reshape(*parts, hidden_size, input_size)
         self.bias = jnp.zeros((*parts, hidden_size))
+
+    def options(self) -> dict[str, Any]:
+        """Those of its form."""
+        return {**super().options(), "complex": self.phase is not None}
 
     @property
     def output_size(self) -> int:

@@ -1,5 +1,7 @@
 """The gated recurrent unit."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -62,6 +64,10 @@ class GRU(Cell):
         self.bias = jnp.zeros(3 * hidden_size) if how_many_biases("biases", biases) > 0 else None
         self.candidate_bias = jnp.zeros(hidden_size) if reset == "after" and biases > 0 else None
         self.recurrent_bias = jnp.zeros(2 * hidden_size) if biases > 1 else None
+
+    def options(self) -> dict[str, Any]:
+        """Those of its form."""
+        return {**super().options(), "biases": sum(b is not None for b in (self.bias, self.recurrent_bias))}
 
     def prepare(
         self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None

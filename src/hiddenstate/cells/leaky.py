@@ -1,8 +1,11 @@
 """The leaky recurrent cell: units with time constants."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 
 from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
@@ -56,6 +59,12 @@ class Leaky(Cell):
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
 
+    def options(self) -> dict[str, Any]:
+        """Those of its form; time constants that are not learned belong to it."""
+        if isinstance(self.log_time_constants, Frozen):
+            return {**super().options(), "time_constants": _as_range(self.time_constants.tolist())}
+        return {**super().options(), "learn_time_constants": True}
+
     @property
     def time_constants(self) -> Float[Array, " hidden"]:
         """tau, in steps."""
@@ -75,3 +84,10 @@ class Leaky(Cell):
 
 def _log_time_constants(value: TimeConstants, hidden_size: int) -> Float[Array, " hidden"]:
     return jnp.log(jnp.asarray(time_constants("time_constants", value, hidden_size)))
+
+
+def _as_range(taus: list[float]) -> tuple[float, float] | list[float]:
+    """Time constants as (shortest, longest) where they are spread as a range would be, to six digits."""
+    ends = float(f"{min(taus):.6g}"), float(f"{max(taus):.6g}")
+    spread = time_constants("time_constants", ends, len(taus))
+    return ends if np.allclose(taus, spread, rtol=1e-5, atol=0) else taus

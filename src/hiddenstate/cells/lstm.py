@@ -1,6 +1,6 @@
 """Long short-term memory."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -80,6 +80,14 @@ class LSTM(Cell):
         self.bias = bias if how_many_biases("biases", biases) > 0 else None
         self.recurrent_bias = jnp.zeros(4 * hidden_size) if biases > 1 else None
         self.peephole = jnp.zeros((3, hidden_size)) if peepholes else None
+
+    def options(self) -> dict[str, Any]:
+        """Those of its form."""
+        return {
+            **super().options(),
+            "biases": sum(b is not None for b in (self.bias, self.recurrent_bias)),
+            "peepholes": self.peephole is not None,
+        }
 
     def initial(self) -> LSTMState:
         """Zeros for both."""

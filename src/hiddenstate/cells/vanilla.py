@@ -1,5 +1,7 @@
 """The plain recurrent cell."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
@@ -55,6 +57,10 @@ class Vanilla(Cell):
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size) if how_many_biases("biases", biases) > 0 else None
         self.recurrent_bias = jnp.zeros(hidden_size) if biases > 1 else None
+
+    def options(self) -> dict[str, Any]:
+        """Those of its form."""
+        return {**super().options(), "biases": sum(b is not None for b in (self.bias, self.recurrent_bias))}
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
