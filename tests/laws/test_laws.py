@@ -9,6 +9,7 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.core import cast
 from laws import laws
+from laws.answering import CASES as ANSWERING
 from laws.registry import CASES
 
 
@@ -58,4 +59,5 @@ def test_every_recipe_has_joined_the_laws():
     from hiddenstate import catalogue
 
     assert catalogue.families
-    assert set(hs.recipe_names()) <= {case.recipe for case in CASES.values()}
+    joined = {case.recipe for case in (*CASES.values(), *ANSWERING.values())}
+    assert set(hs.recipe_names()) <= joined

@@ -1,7 +1,7 @@
 """Names for classes (what model files store) and for recipes (what `hs.build` and the command line take)."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from hiddenstate.core.errors import RegistryError
 
@@ -10,6 +10,7 @@ Recipe = TypeVar("Recipe", bound=Callable[..., Any])
 
 _classes: dict[str, type] = {}
 _recipes: dict[str, Callable[..., Any]] = {}
+_taken: dict[str, tuple[str, ...]] = {}
 
 
 def register(name: str) -> Callable[[Class], Class]:
@@ -28,11 +29,17 @@ def register(name: str) -> Callable[[Class], Class]:
     return add
 
 
-def recipe(name: str) -> Callable[[Recipe], Recipe]:
-    """Function decorator: ``hs.build(name, data, key=key, **options)`` calls this function."""
+def recipe(
+    name: str, *, takes: tuple[Literal["sequences", "pairs"], ...] = ("sequences",)
+) -> Callable[[Recipe], Recipe]:
+    """Function decorator: ``hs.build(name, data, key=key, **options)`` calls this function.
+
+    `takes` says for which data it makes a model: `Sequences`, `Pairs`, or both.
+    """
 
     def add(function: Recipe) -> Recipe:
         _recipes[name] = function
+        _taken[name] = takes
         return function
 
     return add
@@ -62,9 +69,9 @@ def recipe_named(name: str) -> Callable[..., Any]:
     return _recipes[name]
 
 
-def recipe_names() -> tuple[str, ...]:
-    """The names of all recipes, in the order in which they were registered."""
-    return tuple(_recipes)
+def recipe_names(takes: Literal["sequences", "pairs"] | None = None) -> tuple[str, ...]:
+    """The names of all recipes, in the order in which they were registered; or of those for one kind of data."""
+    return tuple(name for name in _recipes if takes is None or takes in _taken[name])
 
 
 def _listed(names: Iterable[str]) -> str:

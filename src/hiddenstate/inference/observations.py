@@ -174,6 +174,8 @@ def check_sources(model: ConditionalModel, data: Sequences) -> None:
 
 def check_targets(model: ConditionalModel, pairs: Pairs) -> None:
     """Raise the sentence that says why `model` cannot answer with the targets of `pairs`, if it cannot."""
+    if not pairs.scored_steps:
+        raise DataError("all targets of the pairs are missing; at least one is needed.")
     _check_lengths(model, pairs)
     if pairs.targets.context is not None:
         raise DataError("the targets have a context, which only sequences can have; say what not to score by missing=.")

@@ -1,13 +1,18 @@
 """The trivial models that every other must beat, in the same form: a cell that remembers nothing or one observation."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 
 from hiddenstate import heads
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
 from hiddenstate.cells import Cell
-from hiddenstate.core import DataError, Frozen, Sequences, dtype_of, recipe, register
+from hiddenstate.core import DataError, Frozen, Pairs, Sequences, dtype_of, recipe, register
+from hiddenstate.networks.build import answers_whole, reader_for
 from hiddenstate.networks.rnn import RNN
+from hiddenstate.networks.summary import Summary
+from hiddenstate.networks.transducer import Transducer
 
 
 @register("no-memory")
@@ -118,6 +123,16 @@ def bigram(data: Sequences, *, key: PRNGKeyArray, head: str | None = None) -> RN
 def ar1(data: Sequences, *, key: PRNGKeyArray, head: str | None = None) -> RNN:
     """A regression of the next observation on the last one, AR(1) for real numbers."""
     return _autoregression(data, key, head)
+
+
+@recipe("majority", takes=("pairs",))
+def majority(data: Pairs, *, key: PRNGKeyArray, head: str | None = None) -> Transducer | Summary:
+    """The same answer whatever was read: the marginal distribution of the targets, which every model must beat."""
+    reader = reader_for(data.sources, key=key)
+    top = _blank(heads.head_for(data.targets, 0, key=key, head=head))
+    body = NoMemory(reader.encoded_size)
+    known: Any = {"reader": reader, "schema": data.sources.schema, "target_schema": data.targets.schema}
+    return Summary(body, top, **known) if answers_whole(data) else Transducer(body, top, **known)
 
 
 def _autoregression(data: Sequences, key: PRNGKeyArray, head: str | None) -> RNN:
