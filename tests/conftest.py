@@ -15,7 +15,9 @@ from pathlib import Path
 
 import jax
 
-QUICK = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
+QUICK = (
+    "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+)
 CACHE = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(Path(__file__).parents[1] / ".cache" / "jax")
 
 

@@ -25,6 +25,7 @@ class Case(NamedTuple):
     exact: bool = True
     """Whether a missing observation is summed out exactly, not only in expectation."""
     precisions: tuple[str, ...] = ("float32", "float64")
+    """In which it is tested; where one suffices, by turns."""
 
 
 def _line(points: int = 281, reach: float = 4.4):
@@ -151,6 +152,14 @@ def baseline(name, data):
     return lambda key: perturbed(hs.build(name, data(), key=key), key)
 
 
+PRECISIONS = ("float32", "float64")
+
+
+def turn(number: int) -> tuple[str]:
+    """One of the two precisions, by turns: every cell that has a name of its own is tested in both, under two heads."""
+    return (PRECISIONS[number % 2],)
+
+
 CASES: dict[str, Case] = {}
 for number, name in enumerate(CELLS):
     both = ("categorical", "gaussian")
@@ -158,32 +167,38 @@ for number, name in enumerate(CELLS):
         learned = (number + (head == "gaussian")) % 2 == 0
         make = network(name, head, "learned" if learned else "zero")
         CASES[f"{name}, {head}"] = Case(
-            name.split()[0], positive_start(make) if "log" in name else make, HEADS[head][1]
+            name.split()[0],
+            positive_start(make) if "log" in name else make,
+            HEADS[head][1],
+            precisions=turn(number + (head == "gaussian")),
         )
-for head in [head for head in HEADS if head not in ("categorical", "gaussian")]:
-    CASES[f"vanilla, {head}"] = Case("vanilla", network("vanilla", head, "learned"), HEADS[head][1])
+for number, head in enumerate(head for head in HEADS if head not in ("categorical", "gaussian")):
+    make = network("vanilla", head, "learned")
+    CASES[f"vanilla, {head}"] = Case("vanilla", make, HEADS[head][1], precisions=turn(number))
 
 BETWEEN = ({}, {"residual": True}, {"norm": True, "residual": True}, {"softmax": True})
 for number, name in enumerate(name for name in CELLS if name in hs.recipe_names()):
     for learned in (False, True):  # stacks in one precision each, heads and what is between layers by turns
         head = ("categorical", "gaussian")[(number + learned) % 2]
-        precision = ("float32", "float64")[(number // 2 + learned) % 2]
         options = BETWEEN[(number + 2 * learned) % 4]
         make = stack(name, head, "learned" if learned else "zero", **options)
-        CASES[f"stack of {name}, {head}"] = Case(name, make, HEADS[head][1], precisions=(precision,))
+        CASES[f"stack of {name}, {head}"] = Case(name, make, HEADS[head][1], precisions=turn(number // 2 + learned))
 
 SYMBOL_DATA = [np.array([0, 1, 2, 1, 0, 0, 2])]
 REAL_DATA = [np.array([0.3, -1.0, 0.4, 1.2, 0.1])]
-for name, data, grid in (
-    ("unigram", SYMBOL_DATA, SYMBOLS),
-    ("last", SYMBOL_DATA, SYMBOLS),
-    ("bigram", SYMBOL_DATA, SYMBOLS),
-    ("unigram", REAL_DATA, _line()),
-    ("last", REAL_DATA, _line()),
-    ("ar1", REAL_DATA, _line()),
+for number, (name, data, grid) in enumerate(
+    (
+        ("unigram", SYMBOL_DATA, SYMBOLS),
+        ("last", SYMBOL_DATA, SYMBOLS),
+        ("bigram", SYMBOL_DATA, SYMBOLS),
+        ("unigram", REAL_DATA, _line()),
+        ("last", REAL_DATA, _line()),
+        ("ar1", REAL_DATA, _line()),
+    )
 ):
     kind = "symbols" if data is SYMBOL_DATA else "real"
-    CASES[f"{name}, {kind}"] = Case(name, baseline(name, lambda d=data: hs.Sequences.of(d)), grid)
+    make = baseline(name, lambda d=data: hs.Sequences.of(d))
+    CASES[f"{name}, {kind}"] = Case(name, make, grid, precisions=turn(number))
 
 
 def latent(make):
@@ -248,7 +263,7 @@ def _emissions():
 EMISSIONS = _emissions()
 for number, (family, (emitted, grid)) in enumerate(EMISSIONS.items()):
     both = family in ("categorical", "gaussian", "autoregressive")  # the others in one precision, by turns
-    precisions = ("float32", "float64")[slice(None) if both else slice(number % 2, number % 2 + 1)]
+    precisions = PRECISIONS if both else turn(number)
     make = latent(lambda e=emitted: hs.HMM(**CHAIN, emission=e()))
     CASES[f"hmm, {family}"] = Case("hmm", make, grid, precisions=precisions)
 CASES["hmm, zeros"] = Case("hmm", latent(lambda: hs.HMM(**FORWARD, emission=EMISSIONS["categorical"][0]())), SYMBOLS)

@@ -1,4 +1,4 @@
-"""Every law for every model, in float32 and in float64 (families of emissions in one of them, by turns)."""
+"""Every law for every model, in float32 and in float64 (where a part comes in several models, by turns)."""
 
 import functools
 
