@@ -2,7 +2,8 @@ import jax.random as jr
 import pytest
 
 import hiddenstate as hs
-from hiddenstate.cli.fit import _method, _value
+from hiddenstate.cli.building import option_value
+from hiddenstate.cli.training import Training
 from hiddenstate.learn.scores import score
 
 SMALL = ("--sequence", "town", "--time", "day", "--columns", "sky", "--model", "vanilla", "--hidden", 2)
@@ -109,15 +110,17 @@ def test_options_are_checked(fails, weather):
     ],
 )
 def test_values_of_options_are_read(written, value):
-    assert _value(written) == value
+    assert option_value(written) == value
 
 
 def test_one_short_sequence_gets_enough_updates_and_a_long_one_is_cut():
-    short = _method(hs.Sequences.of([0.0] * 300), None, 1e-2, 32, None, 20)
+    short = Training().how("sgd", "gru", hs.Sequences.of([0.0] * 300))
     assert (short.epochs, short.truncate, short.evaluate_steps) == (1500, None, 10)
-    long = _method(hs.Sequences.of([0.0] * 5120), None, 1e-2, 32, None, 20)
+    long = Training().how("sgd", "gru", hs.Sequences.of([0.0] * 5120))
     assert (long.epochs, long.truncate, long.evaluate_steps) == (100, 256, 20)
-    assert _method(hs.Sequences.of([0.0] * 5120), 7, 1e-2, 32, 0, 20).truncate is None
+    assert Training(epochs=7, truncate=0).how("sgd", "gru", hs.Sequences.of([0.0] * 5120)).truncate is None
+    pairs = hs.Pairs.of([[0.0] * 1000], [1])
+    assert Training().how("sgd", "gru", pairs).truncate is None
 
 
 def test_markov_models_learn_by_em(run, fails, weather, tmp_path):
@@ -127,5 +130,6 @@ def test_markov_models_learn_by_em(run, fails, weather, tmp_path):
     assert result.exit_code == 0, result.output
     assert "hmm by em" in result.stderr and "of 2 starts was the best" in result.stdout
     assert "validation" not in result.stdout and hs.load(out).states == 2
+    assert f"hiddenstate decode {out} {weather}" in result.stderr
     assert "--restarts is for --method em" in fails("fit", weather, *SMALL, "--restarts", 2)
     assert "cannot learn by EM" in fails("fit", weather, *SMALL, "--method", "em", "--out", out)

@@ -3,7 +3,7 @@ import sys
 
 import hiddenstate as hs
 
-COMMANDS = ("compare", "select", "fit", "score", "forecast", "decode", "sample", "stream", "datasets")
+COMMANDS = ("compare", "select", "fit", "score", "predict", "forecast", "decode", "sample", "stream", "datasets")
 
 
 def python(code):

@@ -60,3 +60,27 @@ def test_an_embedded_set_must_be_what_the_model_was_made_for(fails, temps):
 
 def test_a_table_of_unknown_form_is_refused(fails, temps, weather, tmp_path):
     assert "a table is written as .csv, .json, .parquet" in fails("score", temps, weather, "--out", tmp_path / "x.xlsx")
+
+
+def test_symbols_have_accuracy_and_numbers_crps(run, skies, temps, weather, tmp_path):
+    import jax.random as jr
+
+    found = hs.evaluate(hs.load(skies), hs.read(weather, schema=hs.load(skies).schema), key=jr.key(0)).only
+    result = run("score", skies, weather)
+    assert f"accuracy         {found.accuracy[0]:.4f}" in result.stdout and "expected error" in result.stdout
+    found = hs.evaluate(hs.load(temps), hs.read(weather, schema=hs.load(temps).schema), key=jr.key(0)).only
+    result = run("score", temps, weather, "--plot", tmp_path / "intervals.png")
+    assert f"CRPS             {found.crps[0]:.6g}" in result.stdout
+    assert f"{found.coverage[0.8][0]:.1%} in the 80%" in result.stdout
+    assert (tmp_path / "intervals.png").stat().st_size > 10_000
+
+
+def test_forecasts_are_judged_by_steps_ahead(run, fails, temps, weather, tmp_path):
+    plot = tmp_path / "ahead.png"
+    result = run("score", temps, weather, "--horizon", 3, "--samples", 50, "--plot", plot)
+    assert result.exit_code == 0, result.output
+    assert "forecasts of 3 steps from 48 places in the data; seed 0" in result.stderr
+    rows = [line.split() for line in result.stdout.splitlines() if line.strip()[:2] in ("1 ", "2 ", "3 ")]
+    assert [row[0] for row in rows] == ["1", "2", "3"] and {row[1] for row in rows} == {"48"}
+    assert plot.stat().st_size > 10_000
+    assert "horizon is 8, but no sequence has so many steps" in fails("score", temps, weather, "--horizon", 8)

@@ -12,6 +12,7 @@ from hiddenstate.cli.decode import decode
 from hiddenstate.cli.errors import Commands
 from hiddenstate.cli.fit import fit
 from hiddenstate.cli.forecast import forecast
+from hiddenstate.cli.predict import predict
 from hiddenstate.cli.sample import sample
 from hiddenstate.cli.score import score
 from hiddenstate.cli.select import select
@@ -40,13 +41,13 @@ def about(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Probabilistic models of sequences: compare them, fit one, score, forecast, sample and stream.
+    """Probabilistic models of sequences: compare them, fit one, score, predict, forecast, sample and stream.
 
     [bold]hiddenstate compare data.csv[/bold] says which model predicts your sequences best.
     """
 
 
-for command in (compare, select, fit, score, forecast, decode, sample, stream, datasets):
+for command in (compare, select, fit, score, predict, forecast, decode, sample, stream, datasets):
     app.command()(command)
 
 

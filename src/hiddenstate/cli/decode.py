@@ -7,7 +7,7 @@ import typer
 
 from hiddenstate.cli.console import plural, say
 from hiddenstate.cli.options import Data, ModelFile, expanded
-from hiddenstate.cli.reading import Rereading, load_model
+from hiddenstate.cli.reading import Rereading, load_sequence_model
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,7 +49,8 @@ def decode(
     check_ending(out)
     if plot is not None:
         check_plot(plot)
-    network = load_model(model)
+    network = load_sequence_model(model, "decode")
+    _check_decodes(model, network)
     sequences = reading.read(data, network)
     found = _decoded(network, sequences)
     write_table(_beside(found, data, sequences, reading, plain=out.suffix.lower() == ".csv"), out)
@@ -62,6 +63,18 @@ def decode(
         _draw(found, sequences, plot)
     said = f"; drawn in {plot}" if plot else ""
     say(f"{plural(sequences.steps, 'step')} with their states in {out}{said}")
+
+
+def _check_decodes(path: Path, model: "SequenceModel") -> None:
+    """The sentence that says why there is nothing to decode, where the model is a network."""
+    import hiddenstate as hs
+    from hiddenstate.core import has, name_of
+
+    if not has(model, "smooth"):
+        raise hs.HiddenStateError(
+            f"{path} holds a network ({name_of(model)}), whose hidden state is computed from the data, not inferred: "
+            "there is nothing to decode. Fit --model hmm, hsmm or linear-gaussian."
+        )
 
 
 def _decoded(model: "SequenceModel", data: "Sequences") -> dict[str, Any]:

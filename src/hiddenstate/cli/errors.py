@@ -14,7 +14,7 @@ _FLAGS = (
     (r"\bkinds='(\w+)'", r"--kind \1"),
     (r"\bkinds (names|as)\b", r"--kind \1"),
     (r"\bunknown='skip'", "--skip-unknown"),
-    (r"\b(text|time)='(.*?)'", r"--\1 \2"),
+    (r"\b(text|time|outputs|target)='(.*?)'", r"--\1 \2"),
     (r"\bheader=False", "--no-header"),
     (r"\bcolumns=(?!\w)", "--columns"),
     (r"hs\.fit\(\.\.\., checkpoint=\)", "fit --checkpoint"),

@@ -7,7 +7,7 @@ import typer
 
 from hiddenstate.cli.console import note, plural, say
 from hiddenstate.cli.options import Data, ModelFile, Seed, expanded
-from hiddenstate.cli.reading import Rereading, load_model
+from hiddenstate.cli.reading import Rereading, load_sequence_model
 
 SHOWN = 12
 """So many rows of the table are printed."""
@@ -49,7 +49,7 @@ def forecast(
     from hiddenstate.report.forecasts import MOST_PANELS, forecast_table, plot_forecast
     from hiddenstate.report.tables import print_table, write_table
 
-    network = load_model(model)
+    network = load_sequence_model(model, "forecast")
     sequences = reading.read(data, network)
     inputs = read_future(future, network, sequences.names)
     note(f"{plural(samples, 'sampled future')} of {plural(horizon, 'step')}; seed {seed}")

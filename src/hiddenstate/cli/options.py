@@ -30,17 +30,6 @@ ModelFile = Annotated[
     typer.Argument(metavar="MODEL", help="A model that `fit` or `compare` has saved.", show_default=False),
 ]
 Seed = Annotated[int, typer.Option(help="Where all random numbers come from: same seed, same result.")]
-Hidden = Annotated[int | None, typer.Option(min=1, help="Hidden units of a network.", show_default="32", metavar="N")]
-States = Annotated[
-    int | None,
-    typer.Option(min=1, help="Hidden states of a Markov model.", show_default="4", metavar="N"),
-]
-Restarts = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", rich_help_panel="Training", help="Starts of EM; the best counts.", show_default="1"
-    ),
-]
 
 
 def expanded(options: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

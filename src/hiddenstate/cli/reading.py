@@ -9,7 +9,7 @@ import typer
 from hiddenstate.cli.console import note, plural
 
 if TYPE_CHECKING:
-    from hiddenstate.core import Column, SequenceModel, Sequences
+    from hiddenstate.core import Column, ConditionalModel, Pairs, SequenceModel, Sequences
 
 _PANEL = "How the data are read"
 _SHOWN = 6
@@ -65,30 +65,51 @@ class Reading:
     no_header: NoHeader = False
     separator: Separator = None
 
-    def read(self, data: str) -> "Sequences":
+    def read(self, data: str) -> Any:
         """The data, from a file or an embedded set, with a note of what they are."""
         import hiddenstate as hs
 
         embedded = _embedded(data, self)
-        sequences = embedded or hs.read(
-            data,
-            sequence=self.sequence,
-            time=self.time,
-            columns=listed(self.columns),
-            inputs=listed(self.inputs) or (),
-            kinds=_kinds(self.kind),
-            text=self.text,
-            lines=self.lines,
-            wide=self.wide,
-            header=not self.no_header,
-            separator=self.separator,
-        )
-        note(f"{data}: {described(sequences)}")
-        guessed = [c.name for c in sequences.schema.columns if c.kind != "real" and c.symbols is None]
-        if guessed and self.kind is None and embedded is None:
-            which = "them" if len(guessed) == len(sequences.schema.columns) else ", ".join(guessed)
-            note(f"  (whole numbers may mean other things: --kind reads {which} as real, count, bit or symbol)")
-        return sequences
+        found = embedded or hs.read(data, **self.options())
+        note(f"{data}: {described(found)}")
+        if self.kind is None and embedded is None:
+            _note_guesses(found)
+        return found
+
+    def options(self) -> dict[str, Any]:
+        """The options of `hs.read`."""
+        return {
+            "sequence": self.sequence,
+            "time": self.time,
+            "columns": listed(self.columns),
+            "inputs": listed(self.inputs) or (),
+            "kinds": _kinds(self.kind),
+            "text": self.text,
+            "lines": self.lines,
+            "wide": self.wide,
+            "header": not self.no_header,
+            "separator": self.separator,
+        }
+
+
+@dataclass(frozen=True)
+class LabelledReading(Reading):
+    """How new data are read that may have answers beside them."""
+
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", rich_help_panel=_PANEL,
+                     help="The columns to answer with: a label of each sequence, or of each step."),
+    ] = None  # fmt: skip
+    outputs: Annotated[
+        Literal["sequence", "step"] | None,
+        typer.Option(rich_help_panel=_PANEL, help="What has one answer.",
+                     show_default="sequence if no two answers of one differ"),
+    ] = None  # fmt: skip
+
+    def options(self) -> dict[str, Any]:
+        """The options of `hs.read`, with the targets."""
+        return {**super().options(), "target": listed(self.target), "outputs": self.outputs}
 
 
 @dataclass(frozen=True)
@@ -108,15 +129,15 @@ class Rereading:
         ),
     ] = False
 
-    def read(self, data: str, model: "SequenceModel") -> "Sequences":
-        """The data as the model reads them, with a note of what they are."""
+    def read(self, data: str, model: Any) -> Any:
+        """The data as the model reads them, with a note of what they are: pairs for a model that answers."""
         import hiddenstate as hs
 
-        sequences = _embedded(data, self)
-        if sequences is not None:
-            _check_alike(data, sequences, model)
+        found = _embedded(data, self)
+        if found is not None:
+            _check_alike(data, found, model)
         else:
-            sequences = hs.read(
+            found = hs.read(
                 data,
                 sequence=self.sequence,
                 time=self.time,
@@ -126,18 +147,59 @@ class Rereading:
                 header=not self.no_header,
                 separator=self.separator,
                 unknown="skip" if self.skip_unknown else "error",
+                **_answers_of(model),
             )
-        note(f"{data}: {described(sequences)}")
-        return sequences
+        note(f"{data}: {described(found)}")
+        return found
 
 
-def load_model(path: Path) -> "SequenceModel":
-    """The model in a file."""
+def _answers_of(model: Any) -> dict[str, Any]:
+    """How the answers of a model that gives some are read."""
+    import hiddenstate as hs
+
+    if not isinstance(model, hs.ConditionalModel):
+        return {}
+    if model.schema is None or model.target_schema is None:
+        raise hs.DataError(
+            "the model does not know the columns of its data: it was built from arrays without a schema."
+        )
+    outputs = {"one": "sequence", "source": "step"}.get(model.target_length)
+    return {"target_schema": model.target_schema, "outputs": outputs}
+
+
+def load_model(path: Path) -> Any:
+    """The model in a file: one of sequences, or one that answers."""
     import hiddenstate as hs
 
     model = hs.load(path)
-    if not isinstance(model, hs.SequenceModel):
+    if not isinstance(model, hs.SequenceModel | hs.ConditionalModel):
         raise hs.FileError(f"{path} holds a {type(model).__name__}, which is no model of sequences.")
+    return model
+
+
+def load_sequence_model(path: Path, command: str) -> "SequenceModel":
+    """The model of sequences in a file, for a command that only such a model can follow."""
+    import hiddenstate as hs
+
+    model = load_model(path)
+    if isinstance(model, hs.ConditionalModel):
+        raise hs.HiddenStateError(
+            f"{path} answers what it reads, and says nothing of what comes next: {command} needs a model of sequences, "
+            "fitted without --target. For answers use predict or score."
+        )
+    return model
+
+
+def load_answering_model(path: Path) -> "ConditionalModel":
+    """The model in a file, for a command that only a model that answers can follow."""
+    import hiddenstate as hs
+
+    model = load_model(path)
+    if not isinstance(model, hs.ConditionalModel):
+        raise hs.HiddenStateError(
+            f"{path} is a model of sequences, which predicts what comes next: use forecast. predict needs a model that "
+            "answers, fitted with --target."
+        )
     return model
 
 
@@ -146,8 +208,16 @@ def listed(words: str | None) -> list[str] | None:
     return None if words is None else [word.strip() for word in words.split(",") if word.strip()]
 
 
-def described(data: "Sequences") -> str:
+def described(data: "Sequences | Pairs") -> str:
     """Sequences in words: 42 sequences of 20 to 131 steps, 1 column: sky (3 symbols: dry, rain, sun)."""
+    import hiddenstate as hs
+
+    if isinstance(data, hs.Pairs):
+        answers = ", ".join(_column(column) for column in data.targets.schema.columns)
+        each = "step" if data.aligned and not data.single else "sequence"
+        unknown = int((~data.scored & data.targets.valid).sum())
+        missing = "" if not unknown else "; no answer is known" if not data.scored.any() else f"; {unknown:,} unknown"
+        return f"{described(data.sources)}; one answer for each {each}: {answers}{missing}"
     low, high = int(data.lengths.min()), int(data.lengths.max())
     steps = plural(low, "step") if low == high else f"{low:,} to {plural(high, 'step')}"
     columns = data.schema.columns
@@ -158,6 +228,18 @@ def described(data: "Sequences") -> str:
         missing = f"; {plural(int((~data.observed).sum()), 'value')} missing"
     said = f"{plural(len(data), 'sequence')} of {steps}, {plural(len(columns), 'column')}"
     return f"{said}: {', '.join(shown)}{inputs}{missing}"
+
+
+def _note_guesses(data: "Sequences | Pairs") -> None:
+    """Say that whole numbers may mean other things, where there are some."""
+    import hiddenstate as hs
+
+    parts = (data.sources, data.targets) if isinstance(data, hs.Pairs) else (data,)
+    columns = [column for part in parts for column in part.schema.columns]
+    guessed = [c.name for c in columns if c.kind != "real" and c.symbols is None]
+    if guessed:
+        which = "them" if len(guessed) == len(columns) else ", ".join(guessed)
+        note(f"  (whole numbers may mean other things: --kind reads {which} as real, count, bit or symbol)")
 
 
 def _column(column: "Column") -> str:

@@ -7,7 +7,7 @@ import typer
 
 from hiddenstate.cli.console import note, plural, say
 from hiddenstate.cli.options import ModelFile, Seed
-from hiddenstate.cli.reading import load_model
+from hiddenstate.cli.reading import load_sequence_model
 
 
 def sample(
@@ -41,7 +41,7 @@ def sample(
     from hiddenstate.data import to_text
     from hiddenstate.report.tables import sequence_table, to_csv, write_table, write_text
 
-    network = load_model(model)
+    network = load_sequence_model(model, "sample")
     inputs = read_future(future, network)
     note(f"{plural(n, 'sequence')} of {plural(length, 'step')}; seed {seed}")
     drawn = hs.sample(network, length, key=jr.key(seed), n=n, inputs=inputs)

@@ -75,13 +75,13 @@ def select(
 def _candidates(models: str, states: str, hidden: str, pairs: Any) -> list[tuple[str, dict[str, Any]]]:
     """A pair of name and options for each model and each of its sizes."""
     import hiddenstate as hs
-    from hiddenstate.cli.fit import _options
+    from hiddenstate.cli.building import recipe_options
     from hiddenstate.learn.compare import takes
 
     sizes = {"states": numbers(states, "--states"), "hidden": numbers(hidden, "--hidden")}
     found = []
     for name in listed(models) or ():
-        options = _options(name, {}, pairs)
+        options = recipe_options(name, {}, pairs)
         axis = next((axis for axis in sizes if takes(name, axis) and axis not in options), None)
         found += [(name, options)] if axis is None else [(name, {axis: n, **options}) for n in sizes[axis]]
     if not found:

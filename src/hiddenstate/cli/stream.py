@@ -30,6 +30,8 @@ def stream(
 ) -> None:
     """Read observations from standard input, one a line, and predict the next after each.
 
+    A model that answers gives its answer to what was read so far instead.
+
     A line holds a number, the name of a symbol, or JSON: an array for several
     columns, a string for a symbol such as " ". A model with inputs takes
     objects {"x": ..., "u": [...], "next_u": [...]} and predicts where next_u
@@ -52,7 +54,8 @@ def stream(
         note(f"goes on after step {running.steps}")
     try:
         with _kept(running, save_state):
-            _print(prediction_line(running, None if network.inputs else running.predictive()))
+            if not running.answers:
+                _print(prediction_line(running, None if network.inputs else running.predictive()))
             for number, line in enumerate(sys.stdin, 1):
                 try:
                     x, u, next_u = parse_line(line, network)

@@ -90,21 +90,21 @@ def judge(drawn: Drawn, values: np.ndarray, schema: Schema, key: PRNGKeyArray) -
 
     judged = []
     for i, column in enumerate(schema.columns):
-        part = _part(drawn.distribution, column)
-        if _counts_classes(part, column):
+        part = column_part(drawn.distribution, column)
+        if is_class(part, column):
             judged.append(_symbols(drawn, part, i, column, table[:, i], draws))
         else:
             judged.append(_numbers(drawn, part, i, table[:, i], uniform[:, i], draws))
     return judged
 
 
-def _part(distribution: Distribution, column: Column) -> Distribution:
+def column_part(distribution: Distribution, column: Column) -> Distribution:
     """The distribution of a column by itself, where there is one; otherwise that of all."""
     parts = getattr(distribution, "columns", {})
     return parts.get(column.name, distribution)
 
 
-def _counts_classes(part: Distribution, column: Column) -> bool:
+def is_class(part: Distribution, column: Column) -> bool:
     """Whether a column is predicted as one of a few symbols, rather than as a number."""
     if not part.is_discrete:
         return part.event_shape != () and column.kind in ("symbol", "bit")
@@ -123,7 +123,7 @@ def _symbols(
     size = 2 if column.kind == "bit" else column.size
     probs = drawn.probs
     if probs is None and drawn.exact:
-        probs = _class_probs(part, i)
+        probs = class_probs(part, i)
     if probs is None:
         size = max(size, int(np.nanmax(x)) + 1)
         probs = (draws(i)[..., None] == np.arange(size)).mean(axis=0)
@@ -131,7 +131,7 @@ def _symbols(
     return Symbols(x[known].astype(int), np.asarray(probs, np.float64)[known])
 
 
-def _class_probs(part: Distribution, i: int) -> Any:
+def class_probs(part: Distribution, i: int) -> Any:
     """The probability of each class, (case, class); None where only samples tell."""
     if part.event_shape:
         inner = getattr(part, "base_dist", part)
@@ -160,7 +160,7 @@ def _numbers(
     drawn: Drawn, part: Distribution, i: int, x: np.ndarray, uniform: np.ndarray, draws: Callable[[int], np.ndarray]
 ) -> Numbers:
     entry = (lambda a: np.asarray(a, np.float64)[..., i]) if part.event_shape else (lambda a: np.asarray(a, np.float64))
-    if drawn.exact and _is_gaussian(part):
+    if drawn.exact and is_gaussian(part):
         mean, deviation = entry(part.mean), np.sqrt(entry(part.variance))
         columns = x, crps_gaussian(mean, deviation, x), gaussian_cdf((x - mean) / deviation), mean, mean
     else:
@@ -171,7 +171,8 @@ def _numbers(
     return Numbers(*(np.asarray(a, np.float64)[good] for a in columns))
 
 
-def _is_gaussian(distribution: Distribution) -> bool:
+def is_gaussian(distribution: Distribution) -> bool:
+    """Whether every entry has a Gaussian distribution."""
     if isinstance(distribution, dist.Independent):
-        return _is_gaussian(distribution.base_dist)
+        return is_gaussian(distribution.base_dist)
     return isinstance(distribution, dist.Normal | dist.MultivariateNormal | dist.LowRankMultivariateNormal)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpyro.distributions import Distribution
 
-from hiddenstate.core import Column, DataError, SequenceModel
+from hiddenstate.core import Column, ConditionalModel, DataError, SequenceModel
 from hiddenstate.inference import Stream
 
 # -- observations --------------------------------------------------------------------------------------------
 
 
-def parse_line(line: str, model: SequenceModel) -> tuple[Any, Any, Any]:
+def parse_line(line: str, model: SequenceModel | ConditionalModel) -> tuple[Any, Any, Any]:
     """The observation in a line, the inputs at its step and those at the next (None where there are none)."""
     line = line.rstrip("\r\n")
     if not line:
@@ -35,7 +35,7 @@ def parse_line(line: str, model: SequenceModel) -> tuple[Any, Any, Any]:
     return _observation(_json(line), model), None, None
 
 
-def _observation(value: Any, model: SequenceModel) -> Any:
+def _observation(value: Any, model: SequenceModel | ConditionalModel) -> Any:
     columns = _columns(model)
     if value is None:
         return np.nan
@@ -71,7 +71,7 @@ def _cell(value: Any, column: Column) -> Any:
     return value
 
 
-def _columns(model: SequenceModel) -> tuple[Column, ...] | None:
+def _columns(model: SequenceModel | ConditionalModel) -> tuple[Column, ...] | None:
     return None if model.schema is None else model.schema.columns
 
 
@@ -106,7 +106,8 @@ def prediction_line(stream: Stream, predicted: Distribution | None, log_prob: fl
     if log_prob is not None:
         line["log_prob"] = _finite(log_prob)
     if predicted is not None:
-        line |= describe_prediction(predicted, _columns(stream.model))
+        answers = getattr(stream.model, "target_schema", None)
+        line |= describe_prediction(predicted, _columns(stream.model) if answers is None else answers.columns)
     return json.dumps(line, ensure_ascii=False)
 
 

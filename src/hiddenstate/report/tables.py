@@ -9,23 +9,25 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hiddenstate.core import FileError, Schema, Sequences
+from hiddenstate.core import FileError, Pairs, Schema, Sequences
 from hiddenstate.core.storage import write_bytes
 from hiddenstate.data import decode_symbols
 
 _FORMS = (".csv", ".json", ".parquet")
 
 
-def score_table(nats: np.ndarray, data: Sequences) -> pl.DataFrame:
-    """The score of every sequence, out of the nats of every step."""
-    starts = 0 if data.context is None else data.context
-    steps = data.lengths - starts
+def score_table(nats: np.ndarray, data: Sequences | Pairs) -> pl.DataFrame:
+    """The score of every sequence, out of the nats of every step (of its answers, in pairs)."""
+    if isinstance(data, Pairs):
+        steps = data.scored.sum(axis=1)
+    else:
+        steps = data.lengths - (0 if data.context is None else data.context)
     totals = nats.sum(axis=1)
     return pl.DataFrame(
         {
             "sequence": list(data.names),
             "steps": steps,
-            "nats_per_step": totals / steps,
+            "nats_per_step": totals / np.where(steps, steps, np.nan),
             "log_prob": -totals,
         }
     )
