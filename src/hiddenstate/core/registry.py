@@ -65,13 +65,13 @@ def registered_name(cls: type) -> str:
 def recipe_named(name: str) -> Callable[..., Any]:
     """The recipe of that name."""
     if name not in _recipes:
-        raise RegistryError(f"there is no model named {name!r}; known are {_listed(_recipes)}.")
+        raise RegistryError(f"there is no model named {name!r}; known are {_listed(recipe_names())}.")
     return _recipes[name]
 
 
 def recipe_names(takes: Literal["sequences", "pairs"] | None = None) -> tuple[str, ...]:
-    """The names of all recipes, in the order in which they were registered; or of those for one kind of data."""
-    return tuple(name for name in _recipes if takes is None or takes in _taken[name])
+    """The names of all recipes, in alphabetical order; or of those for one kind of data."""
+    return tuple(sorted(name for name in _recipes if takes is None or takes in _taken[name]))
 
 
 def _listed(names: Iterable[str]) -> str:
