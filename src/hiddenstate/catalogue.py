@@ -14,26 +14,51 @@ from hiddenstate.core import (
     recipe_named,
     recipe_names,
 )
+from hiddenstate.core.description import Described, checked, fitted, is_description, read_description
+from hiddenstate.networks import describe
+from hiddenstate.networks.build import CELLS
 
 __all__ = ["build", "families", "recipe_names"]
 
 families = (cells, heads, latent, networks)
 
 
-def build(name: str, data: Any, *, key: PRNGKeyArray, **options: Any) -> Any:
-    """A model by its registered name, with sizes and head inferred from the data.
+def build(model: Described, data: Any, *, key: PRNGKeyArray, **options: Any) -> Any:
+    """A model by its registered name or its description, with sizes and head inferred from the data.
 
     ``hs.build("gru", data, hidden=32, key=key)``; the options are those of the recipe. `hs.recipe_names()` lists the
-    names. From `Pairs` it is a model that answers.
+    names. A description is a mapping, or the path of a YAML or TOML file; the options take the place of what it says.
+    From `Pairs` it is a model that answers.
     """
-    make = recipe_named(name)
+    if is_description(model):
+        content, place = read_description(model)
+        return _described({**content, **options}, place, data, checked_key(key))
+    if not isinstance(model, str):
+        raise HiddenStateError(f"model is {model!r}; it must be a name, a description, or the path of one.")
+    make = recipe_named(model)
     taken = inspect.signature(make).parameters.values()
     if not any(p.kind is p.VAR_KEYWORD for p in taken):
         known = [p.name for p in taken if p.name not in ("data", "key")]
         for option in options:
             if option not in known:
-                raise HiddenStateError(f"{name!r} has no option {option!r}; it takes {', '.join(known)}.")
-    return make(_data_for(name, data), key=checked_key(key), **options)
+                raise HiddenStateError(f"{model!r} has no option {option!r}; it takes {', '.join(known)}.")
+    return make(_data_for(model, data), key=checked_key(key), **options)
+
+
+def _described(content: dict[str, Any], place: str, data: Any, key: PRNGKeyArray) -> Any:
+    """The model that a description tells of: a network layer by layer, or a recipe with its options."""
+    checked({"training": content.pop("training", {})}, {"training": dict[str, Any]}, place)
+    name = fitted(content.get("model"), str | None, f"model of {place}")
+    listed = isinstance(content.get("layers"), list | tuple)
+    if name is None or name in describe.SHAPES or (name in CELLS and listed):
+        if name in CELLS:
+            content = {"cell": content.pop("model"), **content}
+        content = {said: value for said, value in content.items() if said != "model" or value is not None}
+        return describe.network(content, place, data if isinstance(data, Pairs) else Sequences.of(data), key=key)
+    if name not in recipe_names():
+        known = ", ".join((*describe.SHAPES, *recipe_names()))
+        raise HiddenStateError(f"model of {place} is {name!r}; it must be one of {known}.")
+    return build(name, data, key=key, **describe.recipe_options(recipe_named(name), name, content, place))
 
 
 def _data_for(name: str, data: Any) -> Sequences | Pairs:
