@@ -303,6 +303,7 @@ def test_the_file_is_named_in_messages(tmp_path):
 
 def test_training_is_checked():
     assert training_of({"cell": "gru"}) == {}
+    assert training_of({"model": "hmm", "training": {"restarts": 3}}) == {"method": "em", "restarts": 3}
     assert training_of({"training": {"method": "em", "restarts": 3}}) == {"method": "em", "restarts": 3}
     refused("training of the description has the key 'epocs'.* epochs", training_of, {"training": {"epocs": 3}})
     refused("epochs of training .* is 'x'; it must be a whole number", training_of, {"training": {"epochs": "x"}})
