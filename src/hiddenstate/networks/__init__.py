@@ -1,6 +1,6 @@
 """Networks: compositions of cells and heads, and the recipes that build them from data."""
 
-from hiddenstate.networks import baselines, build
+from hiddenstate.networks import baselines, build, translation
 from hiddenstate.networks.bidirectional import Bidirectional
 from hiddenstate.networks.encoder_decoder import EncoderDecoder
 from hiddenstate.networks.rnn import RNN, Embedding
@@ -18,4 +18,5 @@ __all__ = [
     "Transducer",
     "baselines",
     "build",
+    "translation",
 ]
