@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from hiddenstate.learn import evaluate as evaluate
     from hiddenstate.learn import fit as fit
     from hiddenstate.learn import metrics as metrics
+    from hiddenstate.learn import objectives as objectives
+    from hiddenstate.learn import schedules as schedules
     from hiddenstate.learn import score as score
     from hiddenstate.learn import select as select
     from hiddenstate.learn import update as update
@@ -176,6 +178,8 @@ _HOMES = {
         "evaluate",
         "fit",
         "metrics",
+        "objectives",
+        "schedules",
         "score",
         "select",
         "update",

@@ -1,6 +1,6 @@
 """Learning: `fit` runs a method on a model. Knows capabilities, never models by name."""
 
-from hiddenstate.learn import metrics
+from hiddenstate.learn import metrics, objectives, schedules
 from hiddenstate.learn.compare import Comparison, Contender, Row, compare, default_models
 from hiddenstate.learn.em import EM
 from hiddenstate.learn.evaluate import Classified, Evaluation, Predicted, evaluate
@@ -33,6 +33,8 @@ __all__ = [
     "evaluate",
     "fit",
     "metrics",
+    "objectives",
+    "schedules",
     "score",
     "select",
     "update",

@@ -1,7 +1,5 @@
 """A run on disk: written as it goes, so that it can be taken up again after any interruption."""
 
-import hashlib
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -15,6 +13,7 @@ import numpy as np
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import FileError, Pairs, Sequences
 from hiddenstate.core.storage import VERSION, read_tensors, remove_leftovers, write_tensors
+from hiddenstate.learn.digest import digest_of, is_key, plain
 from hiddenstate.learn.history import History
 from hiddenstate.learn.minibatches import Place
 from hiddenstate.learn.standing import Standing, Verdict
@@ -108,26 +107,9 @@ def identity_of(
     }
 
 
-def digest_of(leaves: list[Any]) -> str:
-    """A digest of arrays and plain values, equal in any process."""
-    digest = hashlib.sha256()
-    for leaf in leaves:
-        if isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
-            array = _plain(leaf)
-            digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
-        else:
-            digest.update(_without_addresses(repr(leaf)).encode())
-    return f"sha256:{digest.hexdigest()}"
-
-
 def _model_digest(model: Any) -> str:
     leaves, structure = jax.tree.flatten(model)
     return digest_of([*leaves, str(structure)])
-
-
-def _without_addresses(text: str) -> str:
-    """The same text for the same function in any process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def _data_digest(data: Sequences | Pairs) -> str:
@@ -148,7 +130,7 @@ def _pack(standing: Standing, history: History) -> tuple[dict[str, np.ndarray], 
     arrays: dict[str, np.ndarray] = {}
     for name in (*_LEAVES, "carried"):
         for i, leaf in enumerate(getattr(standing, name) or ()):
-            arrays[f"{name}/{i:05d}"] = _plain(leaf)
+            arrays[f"{name}/{i:05d}"] = plain(leaf)
     kept = history.arrays(standing.step, standing.stopping.evaluated)
     arrays.update({f"history/{name}": array for name, array in kept.items()})
     stopping = {name: v.hex() if name in _FLOATS else v for name, v in asdict(standing.stopping).items()}
@@ -193,7 +175,7 @@ def _restored(
     if len(stored) != len(like):
         raise FileError(f"it holds {len(stored)} arrays of {name}, not {len(like)}.")
     for array, leaf in zip(stored, like, strict=True):
-        expected = _plain(leaf)
+        expected = plain(leaf)
         if array.dtype != expected.dtype or (shape is not None and array.shape != expected.shape):
             raise FileError(
                 f"an array of {name} is {array.dtype} {array.shape}, not {expected.dtype} {expected.shape}."
@@ -201,15 +183,7 @@ def _restored(
     return [_alive(array, leaf) for array, leaf in zip(stored, like, strict=True)]
 
 
-def _plain(leaf: Any) -> np.ndarray:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
-
-
 def _alive(array: np.ndarray, like: Any) -> Any:
-    if _is_key(like):
+    if is_key(like):
         return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
     return jnp.asarray(array)
-
-
-def _is_key(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)

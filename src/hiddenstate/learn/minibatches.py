@@ -70,7 +70,16 @@ class Minibatches:
     @property
     def per_epoch(self) -> int:
         """How many minibatches of whole sequences make an epoch."""
-        return sum(1 for _ in self.data.batches(self.size, buckets=self.buckets))
+        sources = self.data.sources if isinstance(self.data, Pairs) else self.data
+        return sum(1 for _ in sources.plan(self.size, buckets=self.buckets))
+
+    def updates(self, epochs: int | None, steps: int | None) -> int:
+        """How many updates are planned: `steps`, or those of all epochs if the first is like the others."""
+        if epochs is None:
+            assert steps is not None
+            return steps
+        per_epoch = self.per_epoch if self.truncate is None else sum(m.steps > 0 for m in self.after(START, 1))
+        return min(epochs * per_epoch, epochs * per_epoch if steps is None else steps)
 
 
 @overload
@@ -128,20 +137,25 @@ def chunks(arrays: Any, steps: int | None) -> Iterator[Any]:
 
 
 def scored(arrays: Arrays | PairArrays) -> int:
-    """How many steps of the arrays count: all but padding and context; of pairs, all targets that are not missing."""
+    """How many steps of the arrays count."""
+    return int(counting(arrays).sum())
+
+
+def counting(arrays: Arrays | PairArrays, numbers: Any = np) -> Any:
+    """A boolean array (sequence, time): True at the steps that count, which are neither padding nor context.
+
+    Of pairs those are steps of targets, without missing ones. `numbers` is numpy, or jax.numpy in a compiled function.
+    """
+    scored = arrays.target if isinstance(arrays, PairArrays) else arrays
+    count, time = scored.values.shape[:2]
+    ends = numbers.full(count, time) if scored.lengths is None else numbers.asarray(scored.lengths)
+    counts = numbers.arange(time) < ends[:, None]
     if isinstance(arrays, PairArrays):
-        return _scored_targets(arrays.target)
-    ends = np.full(len(arrays.values), arrays.values.shape[1]) if arrays.lengths is None else arrays.lengths
-    return int(ends.sum() if arrays.context is None else np.maximum(ends - arrays.context, 0).sum())
-
-
-def _scored_targets(target: Arrays) -> int:
-    count, time = target.values.shape[:2]
-    ends = np.full(count, time) if target.lengths is None else target.lengths
-    counts = np.arange(time) < np.asarray(ends)[:, None]
-    if target.observed is not None:
-        counts = counts & target.observed.reshape(count, time, -1).any(-1)
-    return int(counts.sum())
+        if scored.observed is not None:
+            counts = counts & numbers.asarray(scored.observed).reshape(count, time, -1).any(-1)
+    elif scored.context is not None:
+        counts = counts & (numbers.arange(time) >= numbers.asarray(scored.context)[:, None])
+    return counts
 
 
 def marking_last(items: Iterable[Any]) -> Iterator[tuple[Any, bool]]:

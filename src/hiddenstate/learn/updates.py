@@ -1,5 +1,6 @@
 """One update of the learned arrays, compiled: loss, gradient, clipping, optimiser, whether all was finite."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,15 +11,20 @@ import numpy as np
 import optax
 
 from hiddenstate._types import Array, Float, State
-from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, has, partition
-from hiddenstate.inference import masked_log_probs
+from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, has, is_noisy, partition
+from hiddenstate.learn.chance import Moment, chance_at
+from hiddenstate.learn.minibatches import counting
+from hiddenstate.learn.objectives import Objective, TeacherForcing
+from hiddenstate.ops.mixed_precision import with_bfloat16_products
 from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Strategy
 
 FAULTS = ("", "loss", "gradient", "update")
 """What was not finite, by its code; nothing at 0."""
 
-Leaves = list[Array]
+TEACHER_FORCING = TeacherForcing()
+
+Leaves = Sequence[Array]
 """The arrays of a tree in their order, which is what is passed between updates and kept in checkpoints."""
 
 
@@ -34,16 +40,19 @@ class Outcome(NamedTuple):
 
 
 class Anatomy:
-    """How arrays make up a model: all of it that is no array. Equal ones share their compiled programs."""
+    """How arrays make up a model, and what is made of it: all that is no array. Equal ones share compiled programs."""
 
-    def __init__(self, model: SequenceModel | ConditionalModel, strategy: Strategy):
+    def __init__(
+        self, model: SequenceModel | ConditionalModel, strategy: Strategy, objective: Objective, *, mixed: bool
+    ):
         learned, rest = partition(model)
         self.learned = jax.tree.structure(learned)
         self.state = jax.tree.structure(_first_state(model))
         self.rest = eqx.filter(rest, eqx.is_array, inverse=True)
-        self.strategy = strategy
+        self.strategy, self.objective, self.mixed = strategy, objective, mixed
+        self.noisy = is_noisy(model)
         leaves, tree = jax.tree.flatten(self.rest)
-        self._signature = (self.learned, self.state, tuple(leaves), tree, strategy)
+        self._signature = (self.learned, self.state, tuple(leaves), tree, strategy, objective, mixed)
 
     def __hash__(self) -> int:
         return hash(self._signature)
@@ -51,13 +60,30 @@ class Anatomy:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Anatomy) and self._signature == other._signature
 
+    @property
+    def draws(self) -> bool:
+        """Whether an update depends on chance."""
+        return self.noisy or self.objective.draws
+
     def total(
-        self, rest: Any, learned: Leaves, arrays: Arrays | PairArrays, carried: Leaves | None
+        self,
+        rest: Any,
+        learned: Leaves,
+        arrays: Arrays | PairArrays,
+        carried: Leaves | None,
+        moment: Moment | None,
+        *,
+        noisy: bool,
     ) -> tuple[Array, Leaves]:
-        """The log-probability of a minibatch from carried states (or the initial one), and those after."""
+        """The objective of a minibatch from carried states (or the initial one), and those after.
+
+        Without a moment it is the log-probability.
+        """
         model = eqx.combine(jax.tree.unflatten(self.learned, learned), rest, self.rest)
         state: State = None if carried is None else jax.tree.unflatten(self.state, carried)
-        log_probs, final = masked_log_probs(model, arrays, self.strategy, state)
+        objective = TeacherForcing() if moment is None else self.objective
+        chance = chance_at(moment, len(counted(arrays).values), noisy=noisy and self.noisy, draws=objective.draws)
+        log_probs, final = objective.log_probs(model, arrays, self.strategy, state, chance)
         return sum_over_time(sum_over_time(log_probs)), [_strong(leaf) for leaf in jax.tree.leaves(final)]
 
 
@@ -66,6 +92,7 @@ class Rule(NamedTuple):
 
     optimiser: optax.GradientTransformation
     clip: float | None
+    clip_value: float | None
     learned: Any
     """The tree of the learned arrays, and that of the optimiser's state."""
     state: Any
@@ -81,64 +108,115 @@ class Learner:
         *,
         strategy: Strategy,
         clip: float | None,
+        clip_value: float | None = None,
+        objective: Objective = TEACHER_FORCING,
+        mixed: bool = False,
     ):
         learned: Any
         learned, self._rest = partition(model)
         self.initial, tree = _strong_leaves(learned)
         self.optimiser_initial, optimiser_tree = _strong_leaves(optimiser.init(learned))
         self.state, _ = _strong_leaves(_first_state(model))
-        self._rest_arrays = eqx.filter(self._rest, eqx.is_array)
-        self._anatomy = Anatomy(model, strategy)
-        self._rule = Rule(optimiser, clip, tree, optimiser_tree)
+        self.rest_arrays = eqx.filter(self._rest, eqx.is_array)
+        self.anatomy = Anatomy(model, strategy, objective, mixed=mixed)
+        self.rule = Rule(optimiser, clip, clip_value, tree, optimiser_tree)
 
     def model(self, learned: Leaves) -> Any:
         """The whole model with these learned arrays."""
-        return eqx.combine(jax.tree.unflatten(self._rule.learned, learned), self._rest)
+        return eqx.combine(jax.tree.unflatten(self.rule.learned, learned), self._rest)
 
     def update(
-        self, learned: Leaves, optimiser: Leaves, arrays: Arrays | PairArrays, carried: Leaves | None
+        self,
+        learned: Leaves,
+        optimiser: Leaves,
+        arrays: Arrays | PairArrays,
+        carried: Leaves | None,
+        moment: Moment | None = None,
     ) -> Outcome:
         """Learned arrays and optimiser state after one minibatch, from carried states or the initial one.
 
         The gradient is compiled for every shape of minibatches, the rest only once.
         """
-        loss, gradient, final = _gradient(self._anatomy, self._rest_arrays, learned, arrays, carried)
-        new, state, measured = _apply(self._rule, learned, optimiser, loss, gradient)
+        loss, gradient, final = _gradient(self.anatomy, self.rest_arrays, learned, arrays, carried, moment)
+        new, state, measured = _apply(self.rule, learned, optimiser, loss, gradient)
         return Outcome(new, state, measured, final)
 
-    def total(self, learned: Leaves, arrays: Arrays | PairArrays, carried: Leaves | None) -> tuple[Array, Leaves]:
-        """The log-probability of a minibatch, and the states after it."""
-        return _total(self._anatomy, self._rest_arrays, learned, arrays, carried)
+    def total(
+        self,
+        learned: Leaves,
+        arrays: Arrays | PairArrays,
+        carried: Leaves | None,
+        moment: Moment | None = None,
+    ) -> tuple[Array, Leaves]:
+        """The log-probability of a minibatch, or with a moment its objective, and the states after; without noise."""
+        return _total(self.anatomy, self.rest_arrays, learned, arrays, carried, moment)
 
     def probe(self) -> Leaves:
         """What the optimiser makes of two made-up gradients: its mark, equal in any process."""
-        return _first_updates(self._rule, self.initial, self.optimiser_initial)
+        return _first_updates(self.rule, self.initial, self.optimiser_initial)
 
 
-@partial(jax.jit, static_argnums=0)
-def _total(anatomy, rest, learned, arrays, carried):
-    return anatomy.total(rest, learned, arrays, carried)
+class Learners:
+    """Several models of one anatomy, their arrays stacked along a first axis, updated together."""
+
+    def __init__(self, learners: Sequence[Learner]):
+        first = learners[0]
+        self.anatomy, self.rule = first.anatomy, first.rule
+        self._rest_arrays = stacked([learner.rest_arrays for learner in learners])
+        self.initial = stacked([learner.initial for learner in learners])
+        self.optimiser_initial = stacked([learner.optimiser_initial for learner in learners])
+
+    def update(
+        self,
+        learned: Leaves,
+        optimiser: Leaves,
+        arrays: Arrays | PairArrays,
+        carried: Leaves | None,
+        moment: Moment | None,
+    ) -> Outcome:
+        """As `Learner.update`, of all models on the same minibatch."""
+        loss, gradient, final = _gradients(self.anatomy, self._rest_arrays, learned, arrays, carried, moment)
+        new, state, measured = _apply_each(self.rule, learned, optimiser, loss, gradient)
+        return Outcome(new, state, measured, final)
+
+    def total(
+        self, learned: Leaves, arrays: Arrays | PairArrays, carried: Leaves | None, moment: Moment | None = None
+    ) -> tuple[Array, Leaves]:
+        """As `Learner.total`, of all models."""
+        return _totals(self.anatomy, self._rest_arrays, learned, arrays, carried, moment)
 
 
-@partial(jax.jit, static_argnums=0)
-def _gradient(anatomy, rest, learned, arrays, carried):
+def stacked(trees: Sequence[Any]) -> Any:
+    """Trees of one structure as one, with a first axis that counts them."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _total_of(anatomy, rest, learned, arrays, carried, moment):
+    return anatomy.total(rest, learned, arrays, carried, moment, noisy=False)
+
+
+def _gradient_of(anatomy, rest, learned, arrays, carried, moment):
+    steps = counting(arrays, jnp).sum()
+
     def loss_of(learned):
-        total, final = anatomy.total(rest, learned, arrays, carried)
-        return -total / scored_steps(arrays).astype(total.dtype), final
+        total, final = anatomy.total(rest, learned, arrays, carried, moment, noisy=True)
+        return -total / steps.astype(total.dtype), final
 
-    (loss, final), gradient = jax.value_and_grad(loss_of, has_aux=True)(learned)
-    return (
-        loss,
-        [g.conj() for g in gradient],
-        final,
-    )  # conj: the direction of ascent, where numbers are complex
+    differentiate = jax.value_and_grad(loss_of, has_aux=True)
+    if anatomy.mixed:
+        differentiate = with_bfloat16_products(differentiate)
+    (loss, final), gradient = differentiate(learned)
+    # conj: the direction of ascent, where numbers are complex
+    return loss, [g.conj() for g in gradient], final
 
 
-@partial(jax.jit, static_argnums=0)
-def _apply(rule, learned, state, loss, gradient):
+def _apply_of(rule, learned, state, loss, gradient):
     norm = global_norm(gradient)
+    if rule.clip_value is not None:
+        gradient = [_within(g, rule.clip_value) for g in gradient]
     if rule.clip is not None:
-        scale = jnp.where(norm > rule.clip, rule.clip / norm, 1.0)
+        size = norm if rule.clip_value is None else global_norm(gradient)
+        scale = jnp.where(size > rule.clip, rule.clip / size, 1.0)
         gradient = [g * scale.astype(jnp.finfo(g.dtype).dtype) for g in gradient]
     updates, new_state = _optimise(rule, gradient, state, learned)
     new = [p + jnp.asarray(u, p.dtype) for p, u in zip(learned, updates, strict=True)]
@@ -150,6 +228,36 @@ def _apply(rule, learned, state, loss, gradient):
         [jnp.where(good, a, b) for a, b in zip(new_state, state, strict=True)],
         jnp.stack([loss, norm.astype(loss.dtype), fault.astype(loss.dtype)]),
     )
+
+
+@partial(jax.jit, static_argnums=0)
+def _total(anatomy, rest, learned, arrays, carried, moment):
+    return _total_of(anatomy, rest, learned, arrays, carried, moment)
+
+
+@partial(jax.jit, static_argnums=0)
+def _gradient(anatomy, rest, learned, arrays, carried, moment):
+    return _gradient_of(anatomy, rest, learned, arrays, carried, moment)
+
+
+@partial(jax.jit, static_argnums=0)
+def _apply(rule, learned, state, loss, gradient):
+    return _apply_of(rule, learned, state, loss, gradient)
+
+
+@partial(jax.jit, static_argnums=0)
+def _totals(anatomy, rest, learned, arrays, carried, moment):
+    return jax.vmap(lambda r, p, c: _total_of(anatomy, r, p, arrays, c, moment))(rest, learned, carried)
+
+
+@partial(jax.jit, static_argnums=0)
+def _gradients(anatomy, rest, learned, arrays, carried, moment):
+    return jax.vmap(lambda r, p, c: _gradient_of(anatomy, r, p, arrays, c, moment))(rest, learned, carried)
+
+
+@partial(jax.jit, static_argnums=0)
+def _apply_each(rule, learned, state, loss, gradient):
+    return jax.vmap(partial(_apply_of, rule))(learned, state, loss, gradient)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -173,22 +281,9 @@ def _first_state(model: Any) -> State:
     return model.initial() if has(model, "initial") else None
 
 
-def scored_steps(arrays: Arrays | PairArrays) -> Array:
-    """How many steps of the arrays count: all but padding and context; of pairs, all targets that are not missing."""
-    if isinstance(arrays, PairArrays):
-        return _scored_targets(arrays.target)
-    count, time = arrays.values.shape[:2]
-    ends = jnp.full(count, time) if arrays.lengths is None else jnp.asarray(arrays.lengths)
-    return ends.sum() if arrays.context is None else jnp.maximum(ends - arrays.context, 0).sum()
-
-
-def _scored_targets(target: Arrays) -> Array:
-    count, time = target.values.shape[:2]
-    ends = jnp.full(count, time) if target.lengths is None else jnp.asarray(target.lengths)
-    counts = jnp.arange(time) < ends[:, None]
-    if target.observed is not None:
-        counts = counts & jnp.asarray(target.observed).reshape(count, time, -1).any(-1)
-    return counts.sum()
+def counted(arrays: Arrays | PairArrays) -> Arrays:
+    """The arrays whose steps are predicted: of pairs, the targets."""
+    return arrays.target if isinstance(arrays, PairArrays) else arrays
 
 
 def global_norm(leaves: Leaves) -> Float[Array, ""]:
@@ -196,6 +291,13 @@ def global_norm(leaves: Leaves) -> Float[Array, ""]:
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(a), initial=0.0) for a in leaves]))
     scale = jnp.where(largest > 0, largest, 1.0)
     return scale * jnp.sqrt(sum(jnp.sum(jnp.square(jnp.abs(a / scale))) for a in leaves))
+
+
+def _within(gradient: Array, most: float) -> Array:
+    """Every number within ±`most`; of complex ones, both parts."""
+    if jnp.iscomplexobj(gradient):
+        return jax.lax.complex(_within(gradient.real, most), _within(gradient.imag, most))
+    return jnp.clip(gradient, -most, most)
 
 
 def _all_finite(leaves: Leaves) -> Any:
