@@ -47,7 +47,7 @@ def build(model: Described, data: Any, *, key: PRNGKeyArray, **options: Any) -> 
 
 def _described(content: dict[str, Any], place: str, data: Any, key: PRNGKeyArray) -> Any:
     """The model that a description tells of: a network layer by layer, or a recipe with its options."""
-    checked({"training": content.pop("training", {})}, {"training": dict[str, Any]}, place)
+    checked({"training": content.get("training", {})}, {"training": dict[str, Any]}, place)
     name = fitted(content.get("model"), str | None, f"model of {place}")
     listed = isinstance(content.get("layers"), list | tuple)
     if name is None or name in describe.SHAPES or (name in CELLS and listed):

@@ -48,6 +48,7 @@ _NETWORK: dict[str, Any] = {
     "initial": Literal["zero", "learned"],
     "embedding": int,
     "pooling": Literal["last", "mean", "attention"],
+    "training": dict[str, Any],
 }
 _HIDDEN = 32
 
@@ -76,7 +77,7 @@ def network(content: Mapping[str, Any], place: str, data: Sequences | Pairs, *, 
 
 def recipe_options(make: Callable[..., Any], name: str, content: Mapping[str, Any], place: str) -> dict[str, Any]:
     """The options of a recipe that a description gives, each of its type; the head's may stand under `head`."""
-    given = {option: value for option, value in content.items() if option not in ("model", "head")}
+    given = {option: value for option, value in content.items() if option not in ("model", "head", "training")}
     head = head_options(content.get("head"), place)
     known = {option: annotation for option, annotation in options_of(make).items() if option != "key"}
     if name in CELLS:
