@@ -85,6 +85,30 @@ def loop(model, xs, us, ys):
     return jnp.stack([model.head(h).log_prob(y) for h, y in zip(outputs, ys, strict=True)])
 
 
+def translated(model, xs, us, ys):
+    """The same of an encoder-decoder: the stop symbol's is part of the last step's, and cannot be the first."""
+    vectors = [jnp.ravel(x) if model.reader is None else model.reader.encode(x) for x in xs]
+    _, context = shown(
+        model.encoder, vectors if us is None else [jnp.concatenate(p) for p in zip(vectors, us, strict=True)]
+    )
+    decoder, state, u = model.decoder, model.decoder.initial(), None if model.context == "state" else context
+    if model.first_state is not None:
+        flat, parts = jnp.tanh(model.first_state.weight @ context + model.first_state.bias), []
+        leaves, tree = jax.tree.flatten(state)
+        for leaf in leaves:
+            parts.append(flat[: leaf.size].reshape(leaf.shape))
+            flat = flat[leaf.size :]
+        state = jax.tree.unflatten(tree, parts)
+    out = []
+    for number, y in enumerate([*ys, model.stop_symbol] if model.stop else ys):
+        log_prob = decoder.readout(state, u).log_prob(jnp.asarray(y))
+        if number == 0 and model.stop:
+            log_prob = log_prob - jnp.log1p(-jnp.exp(decoder.readout(state, u).log_prob(model.stop_symbol)))
+        out.append(log_prob)
+        state = decoder.step(state, decoder.prepare(jnp.asarray(y), u))
+    return jnp.stack([*out[:-2], out[-2] + out[-1]] if model.stop else out)
+
+
 # -- the cases -------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +201,32 @@ for single in (True, False):
         pairs,
         HEADS["categorical"][1],
     )
+
+
+def encoder_decoder(body: str, cell: str, head: str, context: str, inputs: int = 0, precision: str = "float64"):
+    """Targets of other lengths than their sources; symbols end by a stop symbol."""
+    stop = head == "categorical"
+
+    def make(key):
+        encoder = layer(body, 3 + inputs, key)
+        told = 0 if context == "state" else encoder.output_size
+        width = (4 if stop else 1) + told
+        top = (lambda n: hs.heads.Categorical(n, 4, key=key)) if stop else (lambda n: HEADS[head][0](n, key))
+        decoder = hs.RNN(layer(cell, width, key), top(HIDDEN + told), inputs=told)
+        reader = hs.heads.Categorical(1, 3, key=key)
+        options = {"context": context, "stop": stop, "reader": reader, "inputs": inputs}
+        return perturbed(hs.EncoderDecoder(encoder, decoder, key=key, **options), key)
+
+    order = [1, 0, 2]  # a source of one step has a target of three
+    pairs = hs.Pairs(sources("symbols", inputs), targets(head, False).select(np.array(order)))
+    CASES[f"{context} of {body} for {cell}, {head}"] = Case(
+        "encoder-decoder", make, pairs, HEADS[head][1], translated, precision
+    )
+
+
+encoder_decoder("gru", "lstm", "categorical", "both", inputs=1)
+encoder_decoder("mingru both", "mingru", "gaussian", "state", precision="float32")
+encoder_decoder("lstm both", "gru", "categorical", "input")
 
 
 # -- the laws --------------------------------------------------------------------------------------------------
@@ -289,6 +339,10 @@ def missing_targets_do_not_count(model, case: Case):
     gaps = np.zeros(case.pairs.targets.shape[:2], bool)
     gaps[0, 0] = True
     gappy = hs.Sequences.padded(case.pairs.targets.values, case.pairs.targets.lengths, missing=gaps)
+    if has(model, "decoder_start"):
+        with pytest.raises(hs.MissingDataError, match="needs every one of them"):
+            hs.log_prob(model, hs.Pairs(case.pairs.sources, gappy))
+        return
     found = hs.step_log_probs(model, hs.Pairs(case.pairs.sources, gappy))
     expected = np.where(gaps, 0.0, hs.step_log_probs(model, case.pairs))
     close(found, expected, model)

@@ -2,7 +2,6 @@
 
 import itertools
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -10,8 +9,7 @@ import numpy as np
 import pytest
 
 import hiddenstate as hs
-from hiddenstate.core import PairArrays, Steps, cast, partition
-from hiddenstate.inference import masked_log_probs
+from hiddenstate.core import Steps, cast
 from laws.registry import perturbed
 
 CONTEXTS = ("state", "input", "both")
@@ -32,6 +30,10 @@ def encoder_decoder(context="both", cell=hs.cells.GRU, encoder=None, symbols=SYM
     reader = hs.heads.Categorical(1, 3, key=key)
     model = hs.EncoderDecoder(body, decoder, context=context, stop=stop, reader=reader, key=key)
     return cast(perturbed(model, key, 0.5), jnp.float64)
+
+
+def both_ways():
+    return hs.Bidirectional(*(hs.cells.GRU(3, 4, key=jr.key(seed)) for seed in (0, 1)))
 
 
 @pytest.fixture(scope="module", params=CONTEXTS)
@@ -174,58 +176,8 @@ def test_the_steps_of_the_decoder_have_the_same_probabilities(model):
     assert total == pytest.approx(plain_log_probs(model, SOURCES[0], TARGETS[0]).sum(), rel=1e-10)
 
 
-# -- padding -------------------------------------------------------------------------------------------------
-
-
-def bodies():
-    gru = lambda n, seed: hs.cells.GRU(n, 4, key=jr.key(seed))  # noqa: E731
-    both = hs.Bidirectional(gru(3, 0), gru(3, 1))
-    return {
-        "cell": gru(3, 0),
-        "bidirectional": both,
-        "stack of bidirectional": hs.Stack([both, hs.Bidirectional(gru(8, 2), gru(8, 3))], residual=True),
-    }
-
-
-@pytest.mark.parametrize("name", ["cell", "stack of bidirectional"])
-def test_padding_and_empty_pairs_are_invisible_in_value_and_gradient(name):
-    model = encoder_decoder(CONTEXTS[len(name) % 3], encoder=bodies()[name])
-    pairs = hs.Pairs.of(SOURCES[:2], TARGETS[:2])
-    learned, rest = partition(model)
-
-    @eqx.filter_jit
-    @eqx.filter_value_and_grad
-    def total(learned, arrays):
-        return masked_log_probs(eqx.combine(learned, rest), arrays, hs.Auto())[0].sum()
-
-    alone = [total(learned, pairs[i : i + 1].arrays(jnp.float64)) for i in range(2)]
-    filled = hs.Pairs(*(part.select(np.arange(2), count=3) for part in (pairs.sources, pairs.targets)))
-    arrays = filled.arrays(jnp.float64)
-    garbage = PairArrays(
-        *(
-            part._replace(values=np.where(np.arange(4) < part.lengths[:, None], part.values, 1), lengths=part.lengths)
-            for part in arrays
-        )
-    )
-    for together in (arrays, garbage):
-        value, gradient = total(learned, together)
-        np.testing.assert_allclose(value, sum(v for v, _ in alone), rtol=1e-12)
-        summed = jax.tree.map(lambda *parts: sum(parts), *(g for _, g in alone))
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), gradient, summed)
-
-
-def test_strategies_and_precisions_agree():
-    model = encoder_decoder("both", hs.cells.MinGRU, encoder=hs.cells.MinGRU(3, 4, key=jr.key(5)))
-    pairs = hs.Pairs.of(SOURCES, TARGETS)
-    sequential = hs.log_prob(model, pairs, strategy=hs.Sequential())
-    np.testing.assert_allclose(hs.log_prob(model, pairs, strategy=hs.Associative()), sequential, rtol=1e-12)
-    single = hs.log_prob(cast(model, jnp.float32), pairs)
-    assert single.dtype == jnp.float32
-    np.testing.assert_allclose(single, sequential, rtol=1e-5)
-
-
 def test_a_saved_model_writes_and_scores_the_same_bits(tmp_path):
-    model = encoder_decoder("both", encoder=bodies()["bidirectional"])
+    model = encoder_decoder("both", encoder=both_ways())
     hs.save(model, tmp_path / "model")
     again = hs.load(tmp_path / "model")
     pairs = hs.Pairs.of(SOURCES, TARGETS)
@@ -308,7 +260,7 @@ def test_temperature_sharpens_draws():
 
 
 def test_an_answer_does_not_depend_on_the_other_sources():
-    model = encoder_decoder("both", encoder=bodies()["bidirectional"], seed=7)
+    model = encoder_decoder("both", encoder=both_ways(), seed=7)
     limits = [3, 6, 1]
     together = hs.generate(model, SOURCES, how="beam", width=3, length=limits)
     for i, source in enumerate(SOURCES):
@@ -457,3 +409,42 @@ def test_parts_that_do_not_fit_are_refused():
     ):
         with pytest.raises(hs.HiddenStateError, match=said):
             hs.EncoderDecoder(*parts, **options)
+
+
+# -- from data -----------------------------------------------------------------------------------------------
+
+
+def test_the_recipe_takes_sizes_from_pairs():
+    ragged = hs.Pairs.of([[0, 1, 2], [2]], [[1, 0], [0]])
+    model = hs.build("encoder-decoder", ragged, hidden=3, key=jr.key(0))
+    assert model.stop_symbol == 2 and model.decoder.head.symbols == 3 and model.context == "both"
+    assert (model.encoder.input_size, model.decoder.inputs) == (3, 3)
+    assert model.target_schema == ragged.targets.schema
+    deep = hs.build(
+        "encoder-decoder", ragged, cell="lstm", layers=2, bidirectional=True, embedding=4, dropout=0.1, key=jr.key(0)
+    )
+    assert deep.encoder.output_size == 2 * 64 and len(deep.decoder.cell.cells) == 2
+    assert deep.reader.encoded_size == 4 and deep.decoder.encoder.weight.shape == (3, 4)
+
+
+def test_the_stop_symbol_is_for_symbols_of_different_lengths():
+    even, numbers = hs.Pairs.of([[0], [1, 1]], [[1, 0], [0, 0]]), hs.Pairs.of([[0], [1, 1]], [[0.1], [0.2, 0.3]])
+    assert hs.build("encoder-decoder", even, hidden=2, key=jr.key(0)).stop is False
+    assert hs.build("encoder-decoder", even, hidden=2, stop=True, key=jr.key(0)).stop_symbol == 2
+    model = hs.build("encoder-decoder", numbers, hidden=2, context="state", cell="leaky", key=jr.key(0))
+    assert model.stop is False and np.isfinite(hs.log_prob(model, numbers)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"cell": "gruu"}, "cell is 'gruu'; it must be one of vanilla"),
+        ({"hiden": 3}, "a gru cell has no option 'hiden'"),
+        ({"stop": True}, "only single symbols can have one more"),
+        ({"layers": 0}, "layers is 0"),
+        ({"context": "none"}, "context is 'none'"),
+    ],
+)
+def test_wrong_options_of_the_recipe_are_named(options, said):
+    with pytest.raises(hs.HiddenStateError, match=said):
+        hs.build("encoder-decoder", hs.Pairs.of([[0, 1]], [[0.1, 0.2, 0.3]]), key=jr.key(0), **options)
