@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
-NAMES = ["text"]
+NAMES = ["heart_rate", "text"]
 
 
 @pytest.mark.parametrize("name", NAMES)
