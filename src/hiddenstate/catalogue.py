@@ -16,7 +16,6 @@ from hiddenstate.core import (
 )
 from hiddenstate.core.description import Described, checked, fitted, is_description, read_description
 from hiddenstate.networks import describe
-from hiddenstate.networks.build import CELLS
 
 __all__ = ["build", "families", "recipe_names"]
 
@@ -49,14 +48,10 @@ def _described(content: dict[str, Any], place: str, data: Any, key: PRNGKeyArray
     """The model that a description tells of: a network layer by layer, or a recipe with its options."""
     checked({"training": content.get("training", {})}, {"training": dict[str, Any]}, place)
     name = fitted(content.get("model"), str | None, f"model of {place}")
-    listed = isinstance(content.get("layers"), list | tuple)
-    if name is None or name in describe.SHAPES or (name in CELLS and listed):
-        if name in CELLS:
-            content = {"cell": content.pop("model"), **content}
-        content = {said: value for said, value in content.items() if said != "model" or value is not None}
+    if describe.by_layers(content):
         return describe.network(content, place, data if isinstance(data, Pairs) else Sequences.of(data), key=key)
     if name not in recipe_names():
-        known = ", ".join((*describe.SHAPES, *recipe_names()))
+        known = ", ".join(dict.fromkeys((*describe.SHAPES, *recipe_names())))
         raise HiddenStateError(f"model of {place} is {name!r}; it must be one of {known}.")
     return build(name, data, key=key, **describe.recipe_options(recipe_named(name), name, content, place))
 

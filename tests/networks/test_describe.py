@@ -14,6 +14,7 @@ KEY = jr.key(0)
 WORDS = hs.Sequences.of([[0, 1, 2, 1, 0], [2, 2, 1]])
 NUMBERS = hs.Sequences.of([np.linspace(-1, 2, 7), np.linspace(0, 1, 5)])
 TAGGED = hs.Pairs.of([[0, 1, 2, 1], [2, 2, 1]], [[0, 1, 1, 1], [1, 0, 1]])
+TRANSLATED = hs.Pairs.of([[0, 1, 2, 1], [2, 2, 1]], [[0, 1], [1, 0, 1]])
 LABELLED = hs.Pairs.of([[0, 1, 2, 1], [2, 2, 1]], [[0], [1]])
 
 
@@ -120,6 +121,18 @@ def test_files_say_the_same_as_a_dict(suffix, text, tmp_path):
         ({"cell": "lstm", "hidden": 3, "pooling": "mean"}, "lstm", {"hidden": 3, "pooling": "mean"}, LABELLED),
         ({"model": "hmm", "states": 3}, "hmm", {"states": 3}, WORDS),
         (
+            {"model": "encoder-decoder", "cell": "lstm", "hidden": 3, "context": "state"},
+            "encoder-decoder",
+            {"cell": "lstm", "hidden": 3, "context": "state"},
+            TRANSLATED,
+        ),
+        (
+            {"encoder": {"bidirectional": True}, "decoder": {"layers": ["gru"]}, "cell": "gru", "embedding": 2},
+            "encoder-decoder",
+            {"bidirectional": True, "embedding": 2},
+            TRANSLATED,
+        ),
+        (
             {"model": "gru", "hidden": 3, "head": {"family": "mixture-gaussian", "components": 2}},
             "gru",
             {"hidden": 3, "head": "mixture-gaussian", "components": 2},
@@ -133,7 +146,8 @@ def test_what_a_recipe_makes_too_is_the_same_model(description, recipe, options,
 
 def test_the_shape_follows_from_the_data():
     described = {"cell": "gru", "hidden": 3}
-    for data, shape in ((WORDS, hs.RNN), (TAGGED, hs.Transducer), (LABELLED, hs.Summary)):
+    shapes = ((WORDS, hs.RNN), (TAGGED, hs.Transducer), (LABELLED, hs.Summary), (TRANSLATED, hs.EncoderDecoder))
+    for data, shape in shapes:
         assert type(build(described, data)) is shape
 
 
@@ -175,6 +189,16 @@ def test_ranges_and_lists_of_time_constants():
         ({"cell": "output-feedback", "head": {"family": "mixture-gaussian", "components": 2}}, NUMBERS),
         ({"cell": "gru", "layers": 2, "bidirectional": True, "residual": True}, TAGGED),
         ({"cell": "gru", "hidden": 3, "pooling": "attention", "embedding": 2}, LABELLED),
+        (
+            {
+                "encoder": {"layers": ["gru", {"cell": "mingru", "hidden": 4}], "norm": True},
+                "decoder": {"layers": [{"cell": "lstm", "peepholes": True}]},
+                "hidden": 3,
+                "context": "input",
+                "embedding": 2,
+            },
+            TRANSLATED,
+        ),
     ],
 )
 def test_a_description_of_a_model_builds_its_form_again(description, data):
@@ -254,6 +278,9 @@ def refused(match, call, *args, error=hs.HiddenStateError, **options):
         ("time_constants of layer 1 .* is 'fast'", {"layers": [{"cell": "leaky", "time_constants": "fast"}]}),
         ("model of the description is 'grru'; it must be one of rnn, transducer, summary", {"model": "grru"}),
         ("model of the description is 3; it must be a word", {"model": 3}),
+        ("layer 1 of decoder of the description has no cell", {"model": "encoder-decoder", "encoder": {"cell": "gru"}}),
+        ("encoder of the description has the key 'head'", {"model": "encoder-decoder", "encoder": {"head": "x"}}),
+        ("encoder of the description is 'gru'; it must be keys", {"model": "encoder-decoder", "encoder": "gru"}),
         ("the description has the key 'state', .* states", {"model": "linear-gaussian", "state": 3}),
         ("states of the description is 'x'; it must be a whole number", {"model": "hmm", "states": "x"}),
         ("the description has the key 'log_space'", {"model": "gru", "log_space": True}),
@@ -262,7 +289,7 @@ def refused(match, call, *args, error=hs.HiddenStateError, **options):
     ],
 )
 def test_wrong_keys_and_values_are_named_with_their_place(match, description):
-    refused(match, build, description)
+    refused(match, build, description, TRANSLATED if "encoder" in description else WORDS)
 
 
 def test_shapes_that_do_not_go_with_the_data_are_refused():
@@ -270,6 +297,7 @@ def test_shapes_that_do_not_go_with_the_data_are_refused():
     refused("rnn.*pairs.sources", build, {"model": "rnn", "cell": "gru"}, TAGGED)
     refused("summary.*one target", build, {"model": "summary", "cell": "gru"}, TAGGED)
     refused("transducer.*every step", build, {"model": "transducer", "cell": "gru"}, LABELLED)
+    refused("encoder-decoder.*hs.Pairs", build, {"model": "encoder-decoder", "encoder": {"cell": "gru"}}, WORDS)
     refused("pooling", build, {"cell": "gru", "pooling": "mean"}, TAGGED)
     refused("bidirectional", build, {"cell": "gru", "bidirectional": True}, WORDS)
     refused("initial", build, {"cell": "gru", "initial": "learned"}, TAGGED)

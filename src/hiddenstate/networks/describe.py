@@ -10,6 +10,7 @@ import jax.random as jr
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.cells import Cell
 from hiddenstate.core import (
+    DataError,
     HiddenStateError,
     Pairs,
     RegistryError,
@@ -31,46 +32,92 @@ from hiddenstate.networks.build import (
     network_for,
     time_constants_for,
 )
+from hiddenstate.networks.encoder_decoder import Context
+from hiddenstate.networks.reading import Body
 from hiddenstate.networks.rnn import Embedding
 from hiddenstate.networks.stack import Stack
+from hiddenstate.networks.translation import encoder_decoder_for
 
-SHAPES = get_args(Shape)
+TRANSLATOR = "encoder-decoder"
+SHAPES = (*get_args(Shape), TRANSLATOR)
 """What a network that is described layer by layer can be; which one follows from the data where nothing is said."""
 
 _LAYER: dict[str, Any] = {"cell": str, "hidden": int, "bidirectional": bool}
 _HEAD: dict[str, Any] = {"family": str, **HEAD_OPTIONS}
-_NETWORK: dict[str, Any] = {
-    "model": str,
-    **_LAYER,
-    "layers": int | list[Any],
-    **BETWEEN,
+_BODY: dict[str, Any] = {**_LAYER, "layers": int | list[Any], **BETWEEN}
+_ALL: dict[str, Any] = {
+    "model": str | None,
+    **_BODY,
     "head": str | dict[str, Any],
-    "initial": Literal["zero", "learned"],
     "embedding": int,
-    "pooling": Literal["last", "mean", "attention"],
     "training": dict[str, Any],
 }
+_NETWORK = {**_ALL, "initial": Literal["zero", "learned"], "pooling": Literal["last", "mean", "attention"]}
+_TRANSLATOR = {**_ALL, "encoder": dict[str, Any], "decoder": dict[str, Any], "context": Context, "stop": bool}
 _HIDDEN = 32
+_TRANSLATOR_HIDDEN = 64
 
 
 # -- from a description --------------------------------------------------------------------------------------
 
 
+def by_layers(content: Mapping[str, Any]) -> bool:
+    """Whether a description tells of a network layer by layer, and not of a recipe with its options."""
+    name = content.get("model")
+    if name in CELLS or name == TRANSLATOR:
+        return isinstance(content.get("layers"), list | tuple) or "encoder" in content or "decoder" in content
+    return name is None or name in SHAPES
+
+
 def network(content: Mapping[str, Any], place: str, data: Sequences | Pairs, *, key: PRNGKeyArray) -> Any:
     """The network that a description tells of, with sizes and head taken from the data."""
+    if content.get("model") in CELLS:
+        content = {"cell": content["model"], **{name: value for name, value in content.items() if name != "model"}}
+    shape = content.get("model") or _shape_for(data)
+    if shape == TRANSLATOR:
+        return _translator(content, place, data, key=key)
     said = checked(content, _NETWORK, place)
-    layers = _layers(said, data.sources if isinstance(data, Pairs) else data, place)
-    between = {name: said[name] for name in BETWEEN if name in said}
+    body = _body(said, data.sources if isinstance(data, Pairs) else data, place)
     cell_key, head_key, embedding_key = jr.split(key, 3)
     return network_for(
         data,
-        lambda width: body_of(layers, width, between, key=cell_key),
-        shape=said.get("model"),
+        lambda width: body(width, key=cell_key),
+        shape=shape,  # pyright: ignore[reportArgumentType]
         head_key=head_key,
         reader_key=embedding_key,
         pooling=said.get("pooling"),
         initial=said.get("initial"),
         embedding=said.get("embedding"),
+        **head_options(said.get("head"), place),
+    )
+
+
+def _shape_for(data: Sequences | Pairs) -> str | None:
+    """What data of this kind make where a description does not say it; None is for `network_for` to decide."""
+    return TRANSLATOR if isinstance(data, Pairs) and not (data.aligned or data.single) else None
+
+
+def _translator(content: Mapping[str, Any], place: str, data: Sequences | Pairs, *, key: PRNGKeyArray) -> Any:
+    """An encoder and a decoder; what the description says of both holds where neither says otherwise."""
+    said = checked(content, _TRANSLATOR, place)
+    if not isinstance(data, Pairs):
+        raise DataError(
+            f"model of {place} is {TRANSLATOR!r}, which is built from pairs; give hs.Pairs.of(sources, targets)."
+        )
+    common = {"hidden": _TRANSLATOR_HIDDEN, **{name: said[name] for name in _BODY if name in said}}
+    encoder, decoder = (
+        checked({**common, **said.get(part, {})}, _BODY, f"{part} of {place}") for part in ("encoder", "decoder")
+    )
+    if "bidirectional" not in said.get("decoder", {}):
+        decoder.pop("bidirectional", None)
+    return encoder_decoder_for(
+        data,
+        _body(encoder, data.sources, f"encoder of {place}"),
+        _body(decoder, data.sources, f"decoder of {place}"),
+        context=said.get("context", "both"),
+        embedding=said.get("embedding"),
+        stop=said.get("stop"),
+        key=key,
         **head_options(said.get("head"), place),
     )
 
@@ -98,6 +145,12 @@ def head_options(head: Any, place: str) -> dict[str, Any]:
         return {} if head is None else {"head": fitted(head, str, f"head of {place}")}
     said = checked(dict(head), _HEAD, f"head of {place}")
     return {"head" if name == "family" else name: value for name, value in said.items()}
+
+
+def _body(said: Mapping[str, Any], sources: Sequences, place: str) -> Callable[..., Body]:
+    """What makes the layers, from how many numbers the first one reads and a key."""
+    layers = _layers(said, sources, place)
+    return partial(body_of, layers, between={name: said[name] for name in BETWEEN if name in said})
 
 
 def _layers(said: Mapping[str, Any], sources: Sequences, place: str) -> list[Layer]:
@@ -163,6 +216,8 @@ def describe(model: Any) -> dict[str, Any]:
     observations and their units. A network that no description builds is an error that says why.
     """
     shape = _shape(model)
+    if shape == TRANSLATOR:
+        return _translator_told(model)
     body = model.cell if shape == "rnn" else model.body
     reader = model.encoder if shape == "rnn" else model.reader
     described = {"model": shape, **_body_told(body), "head": _head_told(model.head)}
@@ -177,6 +232,24 @@ def describe(model: Any) -> dict[str, Any]:
             model, "it has no reader: it takes numbers as they are, where a description standardises them"
         )
     return described
+
+
+def _translator_told(model: Any) -> dict[str, Any]:
+    encoder, decoder = model.reader, model.decoder.encoder
+    sizes = {part.encoded_size for part in (encoder, decoder) if isinstance(part, Embedding)}
+    if encoder is None or len(sizes) > 1 or model.decoder.start is not None:
+        raise _undescribed(
+            model, "its reader, its embeddings or its decoder's start are not as a description makes them"
+        )
+    described = {
+        "model": TRANSLATOR,
+        "encoder": _body_told(model.encoder),
+        "decoder": _body_told(model.decoder.cell),
+        "head": _head_told(model.decoder.head),
+        "context": model.context,
+        "stop": model.stop,
+    }
+    return {**described, **({"embedding": sizes.pop()} if sizes else {})}
 
 
 def _shape(model: Any) -> str:
