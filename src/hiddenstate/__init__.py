@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from hiddenstate.learn import Comparison as Comparison
     from hiddenstate.learn import Evaluation as Evaluation
     from hiddenstate.learn import Fit as Fit
+    from hiddenstate.learn import Fits as Fits
     from hiddenstate.learn import Online as Online
     from hiddenstate.learn import Score as Score
     from hiddenstate.learn import Selection as Selection
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from hiddenstate.learn import default_models as default_models
     from hiddenstate.learn import evaluate as evaluate
     from hiddenstate.learn import fit as fit
+    from hiddenstate.learn import fit_seeds as fit_seeds
     from hiddenstate.learn import metrics as metrics
     from hiddenstate.learn import objectives as objectives
     from hiddenstate.learn import schedules as schedules
@@ -170,6 +172,7 @@ _HOMES = {
         "Comparison",
         "Evaluation",
         "Fit",
+        "Fits",
         "Online",
         "Score",
         "Selection",
@@ -177,6 +180,7 @@ _HOMES = {
         "default_models",
         "evaluate",
         "fit",
+        "fit_seeds",
         "metrics",
         "objectives",
         "schedules",

@@ -9,6 +9,7 @@ from hiddenstate.learn.lbfgs import LBFGS
 from hiddenstate.learn.method import Fit, Method
 from hiddenstate.learn.online import Online, update
 from hiddenstate.learn.scores import Score, score
+from hiddenstate.learn.seeds import Fits, fit_seeds
 from hiddenstate.learn.select import Candidate, Selection, select
 from hiddenstate.learn.sgd import SGD
 
@@ -22,6 +23,7 @@ __all__ = [
     "Contender",
     "Evaluation",
     "Fit",
+    "Fits",
     "Method",
     "Online",
     "Predicted",
@@ -32,6 +34,7 @@ __all__ = [
     "default_models",
     "evaluate",
     "fit",
+    "fit_seeds",
     "metrics",
     "objectives",
     "schedules",
