@@ -5,6 +5,7 @@ from hiddenstate.data.tasks.hmm import HMMTask, Optimal, hmm
 from hiddenstate.data.tasks.labelled import LabelledTask
 from hiddenstate.data.tasks.memory import adding, copying, parity, selective_copying
 from hiddenstate.data.tasks.modes import ModesTask, modes
+from hiddenstate.data.tasks.reviews import reviews
 from hiddenstate.data.tasks.translation import dates, reversing
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "modes",
     "parity",
     "reversing",
+    "reviews",
     "selective_copying",
 ]
