@@ -1,5 +1,6 @@
 """`hiddenstate compare`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,21 +8,24 @@ import typer
 
 from hiddenstate.cli.console import note, say
 from hiddenstate.cli.options import MODELS, Seed, expanded
-from hiddenstate.cli.reading import Reading, described, listed
+from hiddenstate.cli.reading import LabelledReading, described, listed
 
 if TYPE_CHECKING:
-    from hiddenstate.core import Sequences
+    from hiddenstate.learn import Comparison
 
 TASK = {"states": 4, "symbols": 6, "sequences": 200, "length": 50, "concentration": 0.2}
 """The task that --task hmm draws, unless told otherwise."""
+
+TASKS = "adding, parity, selective-copying, reversing"
+"""The tasks of memory, `hiddenstate.learn.challenges.CHALLENGES`, said here so that help needs no JAX."""
 
 DEFAULT = "sunspots"
 """The embedded set that is compared on if no data are given."""
 
 
-@expanded(Reading, "reading")
+@expanded(LabelledReading, "reading")
 def compare(
-    reading: Reading,
+    reading: LabelledReading,
     data: Annotated[
         str | None,
         typer.Argument(metavar="DATA", help="A file, or an embedded set (see `datasets`).", show_default=DEFAULT),
@@ -44,9 +48,10 @@ def compare(
     task: Annotated[
         str | None,
         typer.Option(
-            metavar="hmm",
-            help="In place of DATA: sequences from a random HMM, whose best possible prediction is known. "
-            "Its sizes can follow: hmm:states=4,symbols=6,sequences=200,length=50,concentration=0.2.",
+            metavar="NAME",
+            help="In place of DATA: hmm, sequences from a random HMM, whose best possible prediction is known "
+            "(its sizes can follow: hmm:states=4,symbols=6,sequences=200,length=50,concentration=0.2); or a task "
+            f"of memory, with examples of its own and a mark that says who has solved it: {TASKS}.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -57,53 +62,77 @@ def compare(
     beside trivial baselines: in nats per step, with standard errors. The
     ranked table is printed, and written to a folder with plots and models.
 
+    With --target models are compared by how they answer: a label of each
+    sequence, or of each step.
+
     [bold]Example:[/bold] hiddenstate compare weather.csv --sequence town --time day
+
+    [bold]Example:[/bold] hiddenstate compare --task parity
     """
     import jax.random as jr
 
-    from hiddenstate.learn.compare import compare as run
-    from hiddenstate.learn.compare import default_models
     from hiddenstate.report.comparison import make_folder, meaning, print_ranking, write_comparison
 
     make_folder(out)
-    sequences, known, data = _data(data, task, reading, seed)
-    names = listed(models) or list(default_models(sequences))
-    begun: list[str] = []
-
-    def announce(name: str) -> None:
-        begun.append(name)
-        note(f"  {name} ({len(begun)} of {len(names)})")
-
-    if sequences.has_missing and not models:
-        note("values are missing: networks and baselines, which need each one, take no part")
-    note(f"fits {len(names)} models; seed {seed}")
-    split_key, plot_key = jr.split(jr.key(seed))
-    result = run(
-        sequences,
-        names,
-        key=split_key,
-        hidden=hidden,
-        states=states,
-        epochs=epochs,
-        optimal=known,
-        announce=announce,
-    )
+    run_key, plot_key = jr.split(jr.key(seed))
+    if task in TASKS.split(", "):
+        _refuse_reading(data, reading)
+        result = _attempt(task, listed(models), run_key, seed)
+        about: dict[str, Any] = {"data": f"--task {task}", "seed": seed}
+    else:
+        sequences, known, data = _data(data, task, reading, seed)
+        result = _compare(sequences, known, listed(models), run_key, seed, hidden=hidden, states=states, epochs=epochs)
+        about = {"data": data, "seed": seed, "hidden": hidden, "states": states, "epochs": epochs}
     note(result.split)
     print_ranking(result)
     say(meaning(result))
-    about = {"data": data, "seed": seed, "hidden": hidden, "states": states, "epochs": epochs}
     write_comparison(result, out, about=about, key=plot_key)
     say(f"table, plots and models are in {out}/")
 
 
-def _data(data: str | None, task: str | None, reading: Reading, seed: int) -> "tuple[Sequences, Any, str]":
-    """The data, what knows the best prediction of them (or None), and what to call them."""
+def _compare(sequences: Any, known: Any, models: list[str] | None, key: Any, seed: int, **sizes: Any) -> "Comparison":
+    """The models fitted to the data, with a note before each."""
+    from hiddenstate.core import Pairs
+    from hiddenstate.learn.compare import compare, default_models
+
+    names = models or list(default_models(sequences))
+    if not isinstance(sequences, Pairs) and sequences.has_missing and not models:
+        note("values are missing: networks and baselines, which need each one, take no part")
+    note(f"fits {len(names)} models; seed {seed}")
+    return compare(sequences, names, key=key, optimal=known, announce=_announcer(len(names)), **sizes)
+
+
+def _attempt(task: str, models: list[str] | None, key: Any, seed: int) -> "Comparison":
+    """The networks that try to solve a task of memory, with a note before each."""
+    from hiddenstate.learn.challenges import CHALLENGES, attempt
+
+    challenge = CHALLENGES[task]
+    note(f"--task {task}: {challenge.about}; seed {seed}")
+    return attempt(task, models, key=key, announce=_announcer(len(models or challenge.contenders)))
+
+
+def _announcer(count: int) -> Callable[[str], None]:
+    begun: list[str] = []
+
+    def announce(name: str) -> None:
+        begun.append(name)
+        note(f"  {name} ({len(begun)} of {count})")
+
+    return announce
+
+
+def _refuse_reading(data: str | None, reading: LabelledReading) -> None:
     import hiddenstate as hs
 
+    if data is not None or reading != LabelledReading():
+        raise hs.HiddenStateError("--task makes the data; leave out DATA and how it is read.")
+
+
+def _data(data: str | None, task: str | None, reading: LabelledReading, seed: int) -> "tuple[Any, Any, str]":
+    """The data, what knows the best prediction of them (or None), and what to call them."""
     if task is None:
         return reading.read(data or DEFAULT), None, data or DEFAULT
-    if data is not None or reading != Reading():
-        raise hs.HiddenStateError("--task makes the data; leave out DATA and how it is read.")
+    _refuse_reading(data, reading)
     made = _task(task, seed)
     note(f"--task {task}: {described(made.data)}; seed {seed}")
     return made.data, made, f"--task {task}"
@@ -117,7 +146,7 @@ def _task(words: str, seed: int) -> Any:
 
     name, _, rest = words.partition(":")
     if name != "hmm":
-        raise hs.HiddenStateError(f"--task is {words!r}; it must be hmm, or hmm:states=3,length=50 and so on.")
+        raise hs.HiddenStateError(f"--task is {words!r}; it must be hmm, hmm:states=3,length=50 and so on, or {TASKS}.")
     options: dict[str, Any] = dict(TASK)
     for pair in listed(rest) or ():
         option, _, value = (part.strip() for part in pair.partition("="))

@@ -13,11 +13,20 @@ import polars as pl
 
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.catalogue import build, recipe_names
-from hiddenstate.core import DataError, MissingDataError, SequenceModel, Sequences, has, parameter_count, recipe_named
+from hiddenstate.core import (
+    DataError,
+    MissingDataError,
+    Pairs,
+    Sequences,
+    has,
+    parameter_count,
+    recipe_named,
+)
 from hiddenstate.learn.em import EM
 from hiddenstate.learn.fit import fit
 from hiddenstate.learn.lbfgs import LBFGS
 from hiddenstate.learn.method import Fit, Method
+from hiddenstate.learn.quality import Quality, quality_of
 from hiddenstate.learn.scores import score_of, step_nats
 from hiddenstate.learn.sgd import SGD
 
@@ -52,6 +61,8 @@ class Contender:
     """Whether the recipe is told the sizes of the comparison that it takes, `hidden` or `states`."""
     gaps: bool = False
     """Whether it can do without missing observations; others take no part where some are missing."""
+    answers: bool = False
+    """Whether it is a default where answers are asked for, not predictions."""
 
 
 _EM = EM(iterations=300, restarts=10)
@@ -62,12 +73,13 @@ CONTENDERS: dict[str, Contender] = {
     "last": replace(_BASELINE, kinds=("real", "count", "bit", "symbol")),
     "bigram": replace(_BASELINE, kinds=("symbol",)),
     "ar1": replace(_BASELINE, kinds=("real", "count", "bit", "mixed")),
-    "vanilla": Contender(),
+    "majority": replace(_BASELINE, kinds=(), answers=True),
+    "vanilla": Contender(answers=True),
     "leaky": Contender(),
-    "gru": Contender(),
-    "lstm": Contender(),
-    "mingru": Contender(),
-    "minlstm": Contender(),
+    "gru": Contender(answers=True),
+    "lstm": Contender(answers=True),
+    "mingru": Contender(answers=True),
+    "minlstm": Contender(answers=True),
     "linear": Contender(),
     "hmm": Contender(method=_EM, gaps=True),
     "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False, gaps=True),
@@ -80,6 +92,8 @@ class Row:
     """One model in the table. `difference` is to the best, paired step by step.
 
     `above_optimal` is how many nats per step it needs more than the best possible prediction, where that is known.
+    Where answers are asked for, `quality` says how good they are in the unit of `measure`: a share that is right, or a
+    squared error; `solved` whether that is good enough, where a task says what is.
     """
 
     model: str
@@ -93,6 +107,9 @@ class Row:
     reason: str
     baseline: bool
     above_optimal: float | None = None
+    quality: float | None = None
+    measure: str | None = None
+    solved: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -100,10 +117,10 @@ class Comparison:
     """What a comparison found: a table, best first, and everything behind it."""
 
     rows: tuple[Row, ...]
-    models: dict[str, SequenceModel]
+    models: dict[str, Any]
     histories: dict[str, pl.DataFrame]
-    train: Sequences
-    test: Sequences
+    train: Any
+    test: Any
     step_nats: dict[str, np.ndarray]
     split: str
     optimal_nats: np.ndarray | None = None
@@ -120,19 +137,25 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _Parts:
-    train: Sequences
-    validation: Sequences
-    test: Sequences
+class Parts:
+    """What is learned from, what decides when to stop, what is held out, and a sentence on how they were chosen."""
+
+    train: Any
+    validation: Any
+    test: Any
     said: str
 
 
-def default_models(data: Sequences) -> tuple[str, ...]:
+def default_models(data: Sequences | Pairs) -> tuple[str, ...]:
     """The models that a comparison on these data runs if none are named.
 
     Where values are missing, only those that can do without them.
     """
     known = recipe_names()
+    if isinstance(data, Pairs):
+        if not (data.single or data.aligned):
+            return ("encoder-decoder",)
+        return tuple(n for n, c in CONTENDERS.items() if c.answers and n in known)
     fitting = tuple(n for n, c in CONTENDERS.items() if c.default and n in known and data.schema.kind in c.kinds)
     return tuple(n for n in fitting if CONTENDERS[n].gaps) if data.has_missing else fitting
 
@@ -159,13 +182,15 @@ def compare(
     Where the data were drawn from a known model, `optimal` is what knows it, such as the `hs.tasks.hmm` that they came
     from: its ``optimal(data).step_log_probs`` are the best predictions there are, and the table says how far each model
     is above them.
+
+    Of `Pairs`, models are compared by how they answer: nats per step of the targets, and how many are right.
     """
-    data = Sequences.of(data)
+    data = data if isinstance(data, Pairs) else Sequences.of(data)
     given = [models] if isinstance(models, str) else models
     names = default_models(data) if given is None else tuple(dict.fromkeys(given))
     for name in names:
         recipe_named(name)
-        if data.has_missing and not CONTENDERS.get(name, Contender(gaps=True)).gaps:
+        if not isinstance(data, Pairs) and data.has_missing and not CONTENDERS.get(name, Contender(gaps=True)).gaps:
             able = ", ".join(n for n, c in CONTENDERS.items() if c.gaps)
             raise MissingDataError(
                 f"the data have missing values, which {name!r} cannot do without; compare models that can: {able}."
@@ -181,10 +206,28 @@ def compare(
             announce(name)
         began = time.perf_counter()
         found[name] = _fit(name, parts, model_key, sizes, epochs, progress), time.perf_counter() - began
+    return ranked(found, parts, optimal, key=split_key)
+
+
+def ranked(
+    found: dict[str, tuple[Fit, float]],
+    parts: Parts,
+    optimal: Any = None,
+    *,
+    key: PRNGKeyArray,
+    threshold: float | None = None,
+) -> Comparison:
+    """The comparison of fits, each with the seconds that it took, on what was held out.
+
+    A `threshold` says which quality of answers counts as solved.
+    """
     nats = {name: step_nats(result.model, parts.test) for name, (result, _) in found.items()}
     best = None if optimal is None else _optimal_nats(optimal, parts.test)
+    qualities: dict[str, Quality | None] = dict.fromkeys(found)
+    if isinstance(parts.test, Pairs):
+        qualities = {name: quality_of(result.model, parts.test, key=key) for name, (result, _) in found.items()}
     return Comparison(
-        _rank(found, nats, parts.test, best),
+        _rank(found, nats, parts.test, best, qualities, threshold),
         {name: result.model for name, (result, _) in found.items()},
         {name: result.history for name, (result, _) in found.items()},
         parts.train,
@@ -195,21 +238,21 @@ def compare(
     )
 
 
-def _split(data: Sequences, key: PRNGKeyArray) -> _Parts:
-    if len(data) >= WHOLE:
+def _split(data: Sequences | Pairs, key: PRNGKeyArray) -> Parts:
+    if len(data) >= WHOLE or isinstance(data, Pairs):
         train, validation, test = data.split(*SPLIT, key=key)
         said = f"{len(train)} sequences to learn from, {len(validation)} to stop by, {len(test)} held out."
-        return _Parts(train, validation, test, said)
+        return Parts(train, validation, test, said)
     train, validation, test = data.split_time(*SPLIT, context=True)
     said = (
         f"each sequence cut in time: {train.steps} steps to learn from, {validation.scored_steps} to stop by, the last "
         f"{test.scored_steps} held out and scored given their past."
     )
-    return _Parts(train, validation, test, said)
+    return Parts(train, validation, test, said)
 
 
 def _fit(
-    name: str, parts: _Parts, key: PRNGKeyArray, sizes: Mapping[str, int], epochs: int | None, progress: bool
+    name: str, parts: Parts, key: PRNGKeyArray, sizes: Mapping[str, int], epochs: int | None, progress: bool
 ) -> Fit:
     contender = CONTENDERS.get(name, Contender())
     build_key, fit_key = jr.split(key)
@@ -224,9 +267,7 @@ def takes(name: str, option: str) -> bool:
     return option in signature(recipe_named(name)).parameters
 
 
-def default_method(
-    name: str | None, train: Sequences, epochs: int | None = None, model: Any = None
-) -> tuple[Method, Sequences]:
+def default_method(name: str | None, train: Any, epochs: int | None = None, model: Any = None) -> tuple[Method, Any]:
     """How a model learns unless it is said otherwise, and the data in the form that this takes.
 
     Gradients of long sequences are taken piece by piece; EM takes them whole.
@@ -237,7 +278,8 @@ def default_method(
         most = method.restarts if train.steps < MANY else 3
         restarts = min(method.restarts, most) if model is not None and has(model, "restart") else 1
         return replace(method, restarts=restarts), train
-    train = train if train.length <= 2 * PIECE else train.pieces(PIECE)
+    if not isinstance(train, Pairs) and train.length > 2 * PIECE:
+        train = train.pieces(PIECE)
     return method or _budget(train, epochs), train
 
 
@@ -256,7 +298,7 @@ def _optimal_nats(optimal: Any, test: Sequences) -> np.ndarray:
     return np.where(test.valid & (np.arange(test.length) >= starts[:, None]), nats, 0.0)
 
 
-def _budget(train: Sequences, epochs: int | None) -> SGD:
+def _budget(train: Sequences | Pairs, epochs: int | None) -> SGD:
     """Gradient steps with a budget that fits the data: by updates, so that one short sequence is not starved."""
     size = 32
     per_epoch = -(-len(train) // size)
@@ -265,7 +307,12 @@ def _budget(train: Sequences, epochs: int | None) -> SGD:
 
 
 def _rank(
-    found: dict[str, tuple[Fit, float]], nats: dict[str, np.ndarray], test: Sequences, best: np.ndarray | None
+    found: dict[str, tuple[Fit, float]],
+    nats: dict[str, np.ndarray],
+    test: Sequences | Pairs,
+    best: np.ndarray | None,
+    qualities: dict[str, Quality | None],
+    threshold: float | None,
 ) -> tuple[Row, ...]:
     scores = {name: score_of(nats[name], test) for name in found}
     order = sorted(found, key=lambda name: (not np.isfinite(scores[name].nats_per_step), scores[name].nats_per_step))
@@ -273,6 +320,7 @@ def _rank(
     for name in order:
         result, seconds = found[name]
         apart = score_of(nats[name] - nats[order[0]], test)
+        quality = qualities[name]
         rows.append(
             Row(
                 model=name,
@@ -286,6 +334,9 @@ def _rank(
                 reason=result.reason,
                 baseline=CONTENDERS.get(name, Contender()).baseline,
                 above_optimal=None if best is None else score_of(nats[name] - best, test).nats_per_step,
+                quality=None if quality is None else quality.value,
+                measure=None if quality is None else quality.measure,
+                solved=None if quality is None or threshold is None else quality.reaches(threshold),
             )
         )
     return tuple(rows)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import HiddenStateError, SequenceModel, Sequences, partition
+from hiddenstate.core import ConditionalModel, HiddenStateError, Pairs, SequenceModel, Sequences, partition
 from hiddenstate.inference import arrays_for, masked_log_probs
 from hiddenstate.learn.history import History
 from hiddenstate.learn.method import Fit, Method
@@ -33,6 +34,8 @@ class LBFGS(Method):
     iterations.
     """
 
+    learns_pairs: ClassVar[bool] = True
+
     iterations: int = 200
     prior: float = 1.0
     tolerance: float = 1e-6
@@ -46,11 +49,11 @@ class LBFGS(Method):
 
     def run(
         self,
-        model: SequenceModel,
-        data: Sequences,
+        model: SequenceModel | ConditionalModel,
+        data: Sequences | Pairs,
         *,
         key: PRNGKeyArray,
-        validation: Sequences | None,
+        validation: Sequences | Pairs | None,
         checkpoint: Path | None,
         progress: bool,
     ) -> Fit:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from hiddenstate import __version__
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import FileError
+from hiddenstate.core import FileError, Pairs
 from hiddenstate.files import save
 from hiddenstate.learn.compare import Comparison, Row
 from hiddenstate.report.cumulative import plot_cumulative
@@ -51,6 +51,8 @@ def write_comparison(
         return
     plot_ranking(comparison, folder / "ranking.png")
     plot_training(comparison, folder / "training.png")
+    if isinstance(comparison.test, Pairs):
+        return
     plot_predictions(comparison, folder / "predictions.png", key=key)
     plot_cumulative(comparison, folder / "cumulative.png")
 
@@ -60,7 +62,9 @@ def print_ranking(comparison: Comparison) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True)
     known = comparison.optimal_nats is not None
-    for name in ("nats per step", "to the best", *(["above optimal"] if known else []), "parameters", "sec"):
+    measure = comparison.rows[0].measure
+    extra = (["above optimal"] if known else []) + ([measure] if measure else [])
+    for name in ("nats per step", "to the best", *extra, "parameters", "sec"):
         table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     table.add_column("note")
     for row in comparison.rows:
@@ -71,16 +75,38 @@ def print_ranking(comparison: Comparison) -> None:
 def _cells(row: Row, best: Row) -> tuple[str, ...]:
     behind = "" if row is best else f"{row.difference:.4f} ± {row.difference_error:.4f}"
     notes = ["baseline"] if row.baseline else []
-    notes += [] if row.converged else ["not converged"]
+    if row.solved is not None:
+        notes += ["solved" if row.solved else "not solved"]
+    elif not row.converged:
+        notes += ["not converged"]
     return (
         row.model,
         f"{row.nats_per_step:.4f} ± {row.standard_error:.4f}",
         behind,
         *([] if row.above_optimal is None else [f"{row.above_optimal:.4f}"]),
+        *([] if row.quality is None else [f"{row.quality:.4f}"]),
         f"{row.parameters:,}",
         f"{row.seconds:.1f}",
         ", ".join(notes),
     )
+
+
+def _answers(comparison: Comparison) -> str:
+    """How the answers of models are, in words."""
+    best, rival = comparison.rows[0], next((r for r in comparison.rows if r.baseline), None)
+    said = f" {best.model} answers best"
+    if best.quality is not None:
+        said += f", with {_article(best)} of {best.quality:.4g}"
+        said += f"; {rival.model}, which reads nothing, has {rival.quality:.4g}" if rival not in (None, best) else ""
+    judged = [row for row in comparison.rows if row.solved is not None]
+    for verdict, solved in (("solved", True), ("not solved", False)):
+        names = [row.model for row in judged if row.solved is solved]
+        said += f". The task is {verdict} by {'; '.join(names)}" if names else ""
+    return said + "."
+
+
+def _article(row: Row) -> str:
+    return f"{'an' if str(row.measure)[0] in 'aeiou' else 'a'} {row.measure}"
 
 
 def meaning(comparison: Comparison) -> str:
@@ -89,6 +115,8 @@ def meaning(comparison: Comparison) -> str:
     said = "nats per step: lower is better; ± is one standard error, and differences are taken step by step."
     if not np.isfinite(best.nats_per_step):
         return f"{said} No model gave the held-out data a finite probability."
+    if isinstance(comparison.test, Pairs):
+        return said + _answers(comparison)
     close = [r.model for r in comparison.rows[1:] if r.difference < 2 * r.difference_error]
     said += f" {best.model} predicts best"
     if close:

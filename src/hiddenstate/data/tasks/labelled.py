@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hiddenstate.core import Sequences
+from hiddenstate.core import Pairs, Sequences
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,3 +27,12 @@ class LabelledTask:
     baseline: float
     stream: Sequences | None = None
     optimal_log_prob: float | None = None
+
+    @property
+    def pairs(self) -> Pairs:
+        """The sequences with their answers, for a model that is to give them; what is not scored is missing."""
+        if self.targets.ndim == 1:
+            return Pairs.of(self.data, self.targets)
+        schema = self.data.schema if np.issubdtype(self.targets.dtype, np.integer) else None
+        missing = None if self.scored is None else ~self.scored
+        return Pairs(self.data, Sequences.padded(self.targets, missing=missing, schema=schema))
