@@ -183,8 +183,8 @@ def check_targets(model: ConditionalModel, pairs: Pairs) -> None:
     if pairs.targets.observed is not None and has(model, "decoder_start"):
         pair, step = (int(i) for i in np.argwhere(~pairs.targets.observed)[0][:2])
         raise MissingDataError(
-            f"target {pairs.names[pair]} has a missing value at step {step}, but {name_of(model)} writes each step from "
-            "those before and needs every one of them."
+            f"target {pairs.names[pair]} has a missing value at step {step}, but {name_of(model)} writes each step "
+            "from those before and needs every one of them."
         )
 
 
