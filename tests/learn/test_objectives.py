@@ -317,23 +317,14 @@ def test_objectives_and_schedules_make_a_run(tmp_path):
             run(objective)
 
 
-def test_a_drifting_signal_is_followed_further_after_free_running():
-    """A noisy rotation: what is learned over stretches of steps keeps the radius that one-step noise hides."""
-    random = np.random.default_rng(0)
-    angles = 0.5 * np.arange(25) + random.uniform(0, 2 * np.pi, (40, 1))
-    values = np.stack([np.cos(angles), np.sin(angles)], -1) + 0.3 * random.normal(size=(40, 25, 2))
-    train, test = hs.Sequences.padded(values[:30]), values[30:]
-
-    def error(objective):
-        cell = hs.cells.Vanilla(2, 8, key=jr.key(1))
-        model = hs.RNN(cell, hs.heads.Gaussian(8, 2, key=jr.key(2)))
-        method = hs.SGD(steps=300, batch_size=30, learning_rate=0.02, patience=None, objective=objective)
-        fitted = hs.fit(model, train, method, key=KEY).model
-        arrays = Arrays(test, context=np.full(10, 10, np.int32))
-        log_probs, _ = loss_and_gradient(fitted, FreeRunning(25, feed="mean", start=0), arrays, KEY)
-        return -float(np.asarray(log_probs)[:, 10:].mean())
-
-    assert error(FreeRunning(8, feed="mean")) < error(TeacherForcing()) - 0.1
+@pytest.mark.parametrize("objective", [FreeRunning(4, feed="mean"), ScheduledSampling(0.5)], ids=["free", "sampled"])
+def test_learning_by_an_objective_lowers_it(objective):
+    """On what was learned from; whether a model then fares better on its own is a question to each task."""
+    angles = 0.5 * np.arange(12) + np.linspace(0, 6, 10)[:, None]
+    data = hs.Sequences.padded(np.stack([np.cos(angles), np.sin(angles)], -1))
+    method = hs.SGD(steps=150, batch_size=10, learning_rate=0.02, patience=None, objective=objective)
+    losses = hs.fit(real(), data, method, key=KEY).history["loss"].to_numpy()
+    assert losses[-20:].mean() < losses[:5].mean() - 0.5
 
 
 # -- what is refused -------------------------------------------------------------------------------------------
