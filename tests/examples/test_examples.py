@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
-NAMES = ["heart_rate", "text"]
+NAMES = ["dates", "heart_rate", "reversing", "text"]
 
 
 @pytest.mark.parametrize("name", NAMES)

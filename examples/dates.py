@@ -1,0 +1,116 @@
+"""Dates as people write them, translated into one form for all.
+
+``3 March 1998``, ``Mar 3, 1998``, ``03/03/98`` and four other forms all become ``1998-03-03``, character by character.
+Nobody tells the network what a month is: it sees pairs of texts and nothing else. No text of the test was trained on.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax.random as jr
+import numpy as np
+import optax
+from common import report, settings
+
+import hiddenstate as hs
+from hiddenstate.data import to_text
+from hiddenstate.report import style
+
+FORMS = {
+    "3 March 1998": r"\d+ [A-Z][a-z]+ \d{4}",
+    "March 3, 1998": r"[A-Z][a-z]{3,} \d+, \d{4}",
+    "Mar 3, 1998": r"[A-Z][a-z]{2} \d+, \d{4}",
+    "3 Mar 98": r"\d+ [A-Z][a-z]{2} \d{2}",
+    "03/03/98": r"\d{2}/\d{2}/\d{2}",
+    "3.3.1998": r"\d+\.\d+\.\d{4}",
+    "Tuesday, 3 March 1998": r"[A-Z][a-z]+day, .*",
+}
+ISO = len("1998-03-03")
+SHOWN = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train the network; translate texts that it has not seen."""
+    chosen = settings(__file__, __doc__, arguments)
+    train_key, test_key, model_key, fit_key = jr.split(chosen.key, 4)
+    train = hs.tasks.dates(sequences=200 if chosen.quick else 30_000, key=train_key)
+    held_out, test = unseen(hs.tasks.dates(sequences=100 if chosen.quick else 3000, key=test_key), train).split(0.2)
+    updates = 6 if chosen.quick else 1500
+    method = hs.SGD(
+        steps=updates,
+        batch_size=64,
+        learning_rate=optax.cosine_decay_schedule(5e-3, updates),
+        evaluate_steps=max(1, updates // 25),
+        patience=None,
+    )
+    network = hs.build("encoder-decoder", train, hidden=8 if chosen.quick else 96, bidirectional=True, key=model_key)
+    fit = hs.fit(network, train, method, key=fit_key, validation=held_out)
+
+    written = hs.generate(fit.model, test, length=ISO)
+    texts, due, answers = to_text(test.sources), to_text(test.targets), to_text(written.sequences)
+    right = np.array([answer == iso for answer, iso in zip(answers, due, strict=True)])
+    forms = np.array([form_of(text) for text in texts])
+    sure = np.exp(written.log_prob[:, 0])
+    draw(fit, {form: right[forms == form] for form in FORMS}, examples(texts, answers, right, sure, forms), chosen.out)
+    report(
+        [{"form": "all", "texts": len(right), "exact match": float(right.mean())}]
+        + [
+            {"form": form, "texts": int((forms == form).sum()), "exact match": float(right[forms == form].mean())}
+            for form in FORMS
+            if (forms == form).any()
+        ],
+        chosen.out,
+    )
+
+
+def unseen(pairs: hs.Pairs, train: hs.Pairs) -> hs.Pairs:
+    """The pairs whose text does not occur in training."""
+    known = set(to_text(train.sources))
+    return pairs[[i for i, text in enumerate(to_text(pairs.sources)) if text not in known]]
+
+
+def form_of(text: str) -> str:
+    """The form that a text is written in."""
+    return next(form for form, pattern in FORMS.items() if re.fullmatch(pattern, text))
+
+
+def examples(
+    texts: list[str], answers: list[str], right: np.ndarray, sure: np.ndarray, forms: np.ndarray
+) -> list[tuple[str, str, bool, float]]:
+    """Some texts of each form with their translations, the wrong ones first among those there are."""
+    chosen = [i for form in FORMS for i in np.flatnonzero(forms == form)[:SHOWN]]
+    wrong = [int(i) for i in np.flatnonzero(~right) if i not in chosen][:SHOWN]
+    return [(texts[i], answers[i], bool(right[i]), float(sure[i])) for i in chosen + wrong]
+
+
+def draw(fit: hs.Fit, right: dict[str, np.ndarray], lines: list[tuple[str, str, bool, float]], out: Path) -> None:
+    """The held-out score over training, the share of right answers by form, and some answers."""
+    seen = fit.history.drop_nulls("validation")
+    with style.canvas(out / "dates.png", 9.5, 5.4) as figure:
+        left, table = figure.subfigures(1, 2, width_ratios=[1, 1.25])
+        curve, bars = left.subplots(2, 1)
+        curve.plot(seen["step"], seen["validation"], color=style.MAIN)
+        curve.set_yscale("log")
+        curve.set(xlabel="updates", ylabel="nats per character", title="Held-out dates")
+        style.grid(curve)
+        share = [found.mean() if len(found) else 0.0 for found in right.values()]
+        places = np.arange(len(right))[::-1]
+        bars.barh(places, share, color=style.MAIN, height=0.6)
+        for place, value in zip(places, share, strict=True):
+            bars.text(value + 0.01, place, f"{value:.3f}", va="center", fontsize=8)
+        bars.set_yticks(places, list(right))
+        bars.set(xlim=(0, 1.15), xticks=(0, 0.5, 1), title="Right to the last digit")
+        style.grid(bars, "x")
+        answers = table.subplots()
+        answers.set_axis_off()
+        answers.set(xlim=(0, 1), ylim=(len(lines) + 0.2, -0.6), title="Read, written, and how sure of it")
+        for row, (text, answer, good, sure) in enumerate(lines):
+            colour = style.INK if good else style.ACCENT
+            answers.text(0.0, row, text, va="center", family="monospace", fontsize=9, color=colour)
+            answers.text(0.64, row, answer, va="center", family="monospace", fontsize=9, color=colour)
+            answers.text(1.0, row, f"{sure:.2f}", va="center", ha="right", fontsize=9, color=style.FAINT)
+
+
+if __name__ == "__main__":
+    main()
