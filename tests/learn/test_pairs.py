@@ -88,9 +88,8 @@ def test_what_does_not_fit_together_is_said():
     pairs = labelled()
     with pytest.raises(hs.HiddenStateError, match="truncate is 3, but Labeller answers with all of a source"):
         hs.fit(labeller(), pairs, hs.SGD(truncate=3), key=KEY)
-    for method in (hs.LBFGS(), hs.EM()):
-        with pytest.raises(hs.HiddenStateError, match=r"Labeller answers .* cannot learn; use hs.SGD"):
-            hs.fit(labeller(), pairs, method, key=KEY)
+    with pytest.raises(hs.HiddenStateError, match=r"Labeller answers .* cannot learn; use hs.SGD"):
+        hs.fit(labeller(), pairs, hs.EM(), key=KEY)
     with pytest.raises(hs.DataError, match=r"give hs.Pairs.of\(sources, targets\)"):
         hs.fit(labeller(), symbols(), hs.SGD(), key=KEY)
     with pytest.raises(hs.DataError, match=r"Unigram .* the data are Pairs"):
