@@ -70,6 +70,6 @@ def test_missing_values_are_decoded_through(run, hidden, tmp_path):
 
 
 def test_models_without_hidden_states_are_refused(fails, temps, hidden, weather, tmp_path):
-    assert "cannot smooth hidden states" in fails("decode", temps, weather, "--out", tmp_path / "x.csv")
+    assert "there is nothing to decode" in fails("decode", temps, weather, "--out", tmp_path / "x.csv")
     assert "a table is written as" in fails("decode", hidden, weather, "--out", tmp_path / "x.xlsx")
     assert "a plot is written as" in fails("decode", hidden, weather, "--plot", tmp_path / "x.bmp")

@@ -44,9 +44,9 @@ def reviews(*, sequences: int, key: PRNGKeyArray) -> Pairs:
     last[:, -1] = there[:, -1]
     praised, negated, strong, contrast = (random.random(shape) < p for p in (0.5, NEGATED, STRONG, CONTRAST))
     contrast &= last & (np.arange(CLAUSES) > 0)
-    weight = np.where(contrast.any(axis=1)[:, None], contrast, there) * (1 + strong)
+    weight = np.where(contrast.any(axis=1, keepdims=True), contrast, there) * (1 + strong)
     mood = (weight * np.where(praised ^ negated, 1, -1)).sum(axis=1)
-    praised ^= last & (mood == 0)[:, None]
+    praised ^= last & (np.asarray(mood) == 0)[:, None]
     mood = (weight * np.where(praised ^ negated, 1, -1)).sum(axis=1)
     words = _words(random, there, praised, negated, strong, contrast)
     kept = words != _NOTHING
