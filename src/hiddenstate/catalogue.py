@@ -22,26 +22,26 @@ __all__ = ["build", "families", "recipe_names"]
 families = (cells, heads, latent, networks)
 
 
-def build(model: Described, data: Any, *, key: PRNGKeyArray, **options: Any) -> Any:
+def build(name: Described, data: Any, *, key: PRNGKeyArray, **options: Any) -> Any:
     """A model by its registered name or its description, with sizes and head inferred from the data.
 
     ``hs.build("gru", data, hidden=32, key=key)``; the options are those of the recipe. `hs.recipe_names()` lists the
     names. A description is a mapping, or the path of a YAML or TOML file; the options take the place of what it says.
     From `Pairs` it is a model that answers.
     """
-    if is_description(model):
-        content, place = read_description(model)
+    if is_description(name):
+        content, place = read_description(name)
         return _described({**content, **options}, place, data, checked_key(key))
-    if not isinstance(model, str):
-        raise HiddenStateError(f"model is {model!r}; it must be a name, a description, or the path of one.")
-    make = recipe_named(model)
+    if not isinstance(name, str):
+        raise HiddenStateError(f"name is {name!r}; it must be the name of a model, a description, or the path of one.")
+    make = recipe_named(name)
     taken = inspect.signature(make).parameters.values()
     if not any(p.kind is p.VAR_KEYWORD for p in taken):
         known = [p.name for p in taken if p.name not in ("data", "key")]
         for option in options:
             if option not in known:
-                raise HiddenStateError(f"{model!r} has no option {option!r}; it takes {', '.join(known)}.")
-    return make(_data_for(model, data), key=checked_key(key), **options)
+                raise HiddenStateError(f"{name!r} has no option {option!r}; it takes {', '.join(known)}.")
+    return make(_data_for(name, data), key=checked_key(key), **options)
 
 
 def _described(content: dict[str, Any], place: str, data: Any, key: PRNGKeyArray) -> Any:

@@ -54,7 +54,7 @@ CHALLENGES: dict[str, Challenge] = {
         {
             "gru": ("gru", {"hidden": 16}),
             "mingru": ("mingru", {"hidden": 64}),
-            "mingru, 2 layers": ("mingru", {"hidden": 32, "layers": 2, "residual": True, "norm": True}),
+            "mingru (2 layers)": ("mingru", {"hidden": 32, "layers": 2, "residual": True, "norm": True}),
         },
         4000,
         _METHOD,
@@ -64,8 +64,8 @@ CHALLENGES: dict[str, Challenge] = {
         lambda n, key: tasks.selective_copying(length=64, tokens=4, symbols=16, sequences=n, key=key).pairs,
         0.95,
         {
-            "mingru, 1 layer": ("mingru", {"hidden": 64}),
-            "mingru, 3 layers": ("mingru", {"hidden": 64, "layers": 3, "residual": True, "norm": True}),
+            "mingru": ("mingru", {"hidden": 64}),
+            "mingru (3 layers)": ("mingru", {"hidden": 64, "layers": 3, "residual": True, "norm": True}),
         },
         8000,
         replace(_METHOD, learning_rate=5e-3),
@@ -126,7 +126,7 @@ def _contenders(
 ) -> dict[str, tuple[str, Mapping[str, Any]]]:
     if names is None:
         return dict(challenge.contenders)
-    unknown = [label for label in names if label not in challenge.contenders and "," in label]
+    unknown = [label for label in names if label not in challenge.contenders and "(" in label]
     if unknown:
         known = ", ".join(challenge.contenders)
         raise HiddenStateError(f"{name} has no contender {unknown[0]!r}; it has {known}, or takes the name of a model.")
