@@ -74,9 +74,9 @@ CHALLENGES: dict[str, Challenge] = {
         "strings of 1 to 12 letters backwards (exact match above 0.98)",
         lambda n, key: tasks.reversing(length=12, symbols=10, sequences=n, key=key),
         0.98,
-        {"encoder-decoder": ("encoder-decoder", {"cell": "gru", "hidden": 128})},
-        20000,
-        replace(_METHOD, learning_rate=5e-3),
+        {"encoder-decoder": ("encoder-decoder", {"cell": "gru", "hidden": 128, "bidirectional": True})},
+        40_000,
+        replace(_METHOD, steps=2500, learning_rate=5e-3, decay="cosine", patience=None),
     ),
 }
 """The tasks of `hiddenstate compare --task`, by their names."""
