@@ -24,7 +24,7 @@ def test_every_task_can_be_tried(name):
 
 
 def test_a_contender_that_is_none_is_named():
-    with pytest.raises(hs.HiddenStateError, match="parity has no contender 'gru .7 layers.'; it has gru, mingru"):
+    with pytest.raises(hs.HiddenStateError, match=r"parity has no contender 'gru .7 layers.'; it has gru, mingru"):
         attempt("parity", ["gru (7 layers)"], key=jr.key(0))
 
 
