@@ -8,7 +8,9 @@ loss lets it go on alone for 20 steps on what it expects. All start from the sam
 
 Seen: over 80 steps alone, scheduled sampling is off by 0.37 radians, teacher forcing by 0.86 and the free-running loss
 by 0.70, with standard deviations over five networks of 0.06, 0.10 and 0.10; for the mean of ten runs it is 0.16, 0.49
-and 0.35. The price is paid one step ahead, where teacher forcing is best.
+and 0.35. The price is paid one step ahead, where teacher forcing is best. With four times as many updates teacher
+forcing drifts little by itself, and the gain is small (0.108 against 0.119, three networks each). Feeding nothing but
+draws in the end is worse than teacher forcing then (0.36): the network learns to spread where it should follow.
 """
 
 from collections.abc import Sequence
