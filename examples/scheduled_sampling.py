@@ -10,7 +10,7 @@ Seen: over 80 steps alone, scheduled sampling is off by 0.37 radians, teacher fo
 by 0.70, with standard deviations over five networks of 0.06, 0.10 and 0.10; for the mean of ten runs it is 0.16, 0.49
 and 0.35. The price is paid one step ahead, where teacher forcing is best. With four times as many updates teacher
 forcing drifts little by itself, and the gain is small (0.108 against 0.119, three networks each). Feeding nothing but
-draws in the end is worse than teacher forcing then (0.36): the network learns to spread where it should follow.
+draws in the end is worse than teacher forcing then (0.36).
 """
 
 from collections.abc import Sequence

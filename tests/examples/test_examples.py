@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
-NAMES = ["dates", "heart_rate", "reversing", "text"]
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "common")
 
 
 @pytest.mark.parametrize("name", NAMES)
