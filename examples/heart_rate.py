@@ -6,8 +6,8 @@ rate at the end. At 50 to 110 beats a minute a beat lasts 0.55 to 1.2 seconds, s
 to hold two.
 
 Seen: who answers with the mean of all rates is off by 17 beats a minute. A quarter of a second of signal hardly helps
-(16), half a second helps some (11); one second leaves 4.6, two 2.9 and four 2.3. Windows shorter than a beat hold hardly
-ever two peaks; what they know must come from elsewhere, such as the distances between the waves of one beat, which
+(16), half a second helps some (11); one second leaves 4.6, two 2.9 and four 2.3. Windows shorter than a beat hardly
+ever hold two peaks; what they know must come from elsewhere, such as the distances between the waves of one beat, which
 shrink at higher rates. The noise here is five times the task's default. With the default, networks made more of such
 hints: half a second left 6, two seconds 3 (in a shorter run). With twice the noise here, four seconds left 10.
 """
