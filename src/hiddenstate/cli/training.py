@@ -135,12 +135,12 @@ def parts(data: Any, share: float, key: Any) -> tuple[Any, Any]:
     if share == 0:
         return data, None
     answers = isinstance(data, hs.Pairs)
-    if len(data) >= WHOLE or (answers and len(data) > 1):
+    if len(data) >= WHOLE:
         train, held = data.split(1 - share, key=key)
         note(f"{plural(len(train), 'sequence')} to learn from, {len(held)} to stop by")
         return train, held
     if answers:
-        note("there is only one sequence, and answers are not cut in time: nothing is kept to stop by")
+        note(f"{plural(len(data), 'sequence')} with answers: too few to keep one to stop by (that begins at {WHOLE})")
         return data, None
     train, held = data.split_time(1 - share, context=True)
     note(f"{plural(train.steps, 'step')} to learn from, the last {held.scored_steps} to stop by")

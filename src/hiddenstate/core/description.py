@@ -58,10 +58,10 @@ class _Strict(yaml.SafeLoader):
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for number, key in enumerate(keys):
+        for number, (key, (written, _)) in enumerate(zip(keys, node.value, strict=True)):
             if key in keys[:number]:
                 raise yaml.YAMLError(
-                    f"the key {key!r} stands twice, the second time in line {node.start_mark.line + 1}"
+                    f"the key {key!r} stands twice, the second time in line {written.start_mark.line + 1}"
                 )
         return super().construct_mapping(node, deep)
 

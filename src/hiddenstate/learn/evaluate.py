@@ -86,6 +86,11 @@ class Evaluation:
     @property
     def only(self) -> Classified | Predicted:
         """That of the only column there is."""
+        if not self.columns:
+            raise HiddenStateError(
+                "nothing was judged step by step: answers that are written one after the other have a score only; "
+                "hs.generate writes them."
+            )
         if len(self.columns) != 1:
             raise HiddenStateError(f"there are {len(self.columns)} columns; take one of .columns by its name.")
         return next(iter(self.columns.values()))

@@ -18,7 +18,7 @@ from hiddenstate.files import save
 from hiddenstate.learn.compare import Comparison, Row
 from hiddenstate.report.cumulative import plot_cumulative
 from hiddenstate.report.predictions import plot_predictions
-from hiddenstate.report.ranking import plot_ranking
+from hiddenstate.report.ranking import plot_ranking, unit_of
 from hiddenstate.report.tables import to_csv, to_json, write_text
 from hiddenstate.report.training import plot_training
 
@@ -64,7 +64,7 @@ def print_ranking(comparison: Comparison) -> None:
     known = comparison.optimal_nats is not None
     measure = comparison.rows[0].measure
     extra = (["above optimal"] if known else []) + ([measure] if measure else [])
-    for name in ("nats per step", "to the best", *extra, "parameters", "sec"):
+    for name in (f"nats per {unit_of(comparison)}", "to the best", *extra, "parameters", "sec"):
         table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     table.add_column("note")
     for row in comparison.rows:
@@ -112,7 +112,8 @@ def _article(row: Row) -> str:
 def meaning(comparison: Comparison) -> str:
     """The table in words."""
     best = comparison.rows[0]
-    said = "nats per step: lower is better; ± is one standard error, and differences are taken step by step."
+    unit = unit_of(comparison)
+    said = f"nats per {unit}: lower is better; ± is one standard error, and differences are taken {unit} by {unit}."
     if not np.isfinite(best.nats_per_step):
         return f"{said} No model gave the held-out data a finite probability."
     if isinstance(comparison.test, Pairs):

@@ -5,11 +5,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hiddenstate.core import Pairs
 from hiddenstate.learn.compare import Comparison, Row
 from hiddenstate.report import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+def unit_of(comparison: Comparison) -> str:
+    """What the nats are counted by: steps that are predicted, or answers."""
+    return "answer" if isinstance(comparison.test, Pairs) else "step"
 
 
 def plot_ranking(comparison: Comparison, path: str | Path) -> None:
@@ -36,8 +42,8 @@ def plot_ranking(comparison: Comparison, path: str | Path) -> None:
         left.set_ylim(len(rows) - 0.5, -0.5)
         _leave_out_far(left, right, rows)
         _mark_optimal(left, comparison.optimal_nats_per_step)
-        left.set_xlabel("nats per held-out step (lower is better)")
-        right.set_xlabel("nats per step behind the best (paired)")
+        left.set_xlabel(f"nats per held-out {unit_of(comparison)} (lower is better)")
+        right.set_xlabel(f"nats per {unit_of(comparison)} behind the best (paired)")
         baselines = " Hollow: baselines." if any(row.baseline for row in rows) else ""
         left.set_title(f"Bars: one standard error.{baselines}", fontsize=9.5, color=style.FAINT)
 

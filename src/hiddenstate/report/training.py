@@ -8,6 +8,7 @@ import polars as pl
 
 from hiddenstate.learn.compare import Comparison
 from hiddenstate.report import style
+from hiddenstate.report.ranking import unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ def plot_training(comparison: Comparison, path: str | Path) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.label_ends(axes, levels)
         axes.set_xlabel("updates (dots: the model that was kept)")
-        axes.set_ylabel("validation, nats per step (lower is better)")
+        axes.set_ylabel(f"validation, nats per {unit_of(comparison)} (lower is better)")
         style.grid(axes)
         if len(curves) > len(baselines):
             axes.legend(ncols=8, loc="lower left", bbox_to_anchor=(0, 1), columnspacing=1.2, handlelength=1.4)
