@@ -48,8 +48,8 @@ class Stream:
     def __init__(self, model: SequenceModel | ConditionalModel):
         if has(model, "decoder_start"):
             raise HiddenStateError(
-                f"{name_of(model)} writes its answer when it has read a whole sequence, and a stream has no end that it "
-                "could wait for. Use hs.generate on whole sequences."
+                f"{name_of(model)} writes its answer when it has read a whole sequence, and a stream has no end that "
+                "it could wait for. Use hs.generate on whole sequences."
             )
         if isinstance(model, ConditionalModel) and not has(model, "answer"):
             raise HiddenStateError(
