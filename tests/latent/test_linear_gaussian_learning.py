@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hiddenstate as hs
-from hiddenstate.core import Frozen, Prior, parameter_count, partition
+from hiddenstate.core import Frozen, Prior, cast, parameter_count, partition
 from hiddenstate.inference import masked_log_probs, steps_of
 from hiddenstate.latent.linear_gaussian import LinearGaussian, NonlinearGaussian, structural
 from hiddenstate.latent.linear_gaussian.build import linear_gaussian
@@ -80,6 +80,19 @@ def test_em_never_falls(name):
         assert jax.tree.structure(new) == jax.tree.structure(model)
         for kept in model_parts_fixed(model):
             np.testing.assert_array_equal(getattr(new, kept), getattr(model, kept))
+
+
+def test_small_variances_around_a_high_level_are_learned_in_single_precision():
+    """Sums of squares of the level would drown them: 400 squared is a million million times the least variance."""
+    rng = np.random.default_rng(0)
+    slopes = 0.1 + np.cumsum(1e-3 * rng.normal(size=300))
+    xs = 400 + np.cumsum(slopes) + 0.1 * rng.normal(size=300)
+    data = hs.Sequences.of([xs.astype(np.float32)])
+    model = cast(hs.build("linear-gaussian", data, structure="trend", key=jr.key(0)), jnp.float32)
+    fit = hs.fit(model, data, hs.EM(iterations=40, tolerance=0.0), key=jr.key(1), progress=False)
+    assert np.diff(fit.history["loss"].to_numpy()).max() < 1e-5, fit.reason
+    exact = hs.fit(cast(model, jnp.float64), data, hs.EM(iterations=40, tolerance=0.0), key=jr.key(1), progress=False)
+    np.testing.assert_allclose(fit.history["loss"][-1], exact.history["loss"][-1], atol=1e-3)
 
 
 def model_parts_fixed(model):

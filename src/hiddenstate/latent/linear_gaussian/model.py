@@ -481,7 +481,8 @@ class LinearGaussian(SequenceModel):
         """Sums of expected second moments, which is what `maximise` needs, and the log-probability."""
         found, log_probs = self._smoothed(steps, strategy)
         inputs = steps.inputs if self.inputs else None
-        counted = statistics(self.sequence(steps), inputs, found, varies=self.horizon is not None)
+        start = plain(self.parameters.initial_mean)
+        counted = statistics(self.sequence(steps), inputs, found, start, varies=self.horizon is not None)
         return counted, sum_over_time(log_probs)
 
     def maximise(
