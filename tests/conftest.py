@@ -52,6 +52,6 @@ _done = itertools.count(1)
 def pytest_runtest_teardown(item):
     """Let go of compiled programs now and then: thousands of them in one process use up its memory maps."""
     del item
-    if next(_done) % 50 == 0:
+    if next(_done) % 150 == 0:
         jax.clear_caches()
         gc.collect()

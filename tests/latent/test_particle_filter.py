@@ -57,34 +57,34 @@ def test_the_same_key_gives_the_same_bits_and_another_key_others():
 
 @pytest.mark.parametrize("proposal", ["bootstrap", "guided"])
 def test_with_many_particles_states_of_a_chain_are_the_exact_ones(proposal):
-    model = ParticleFilter(chain(), 2000, proposal, key=jr.key(5), trajectories=600)
+    model = ParticleFilter(chain(), 600, proposal, key=jr.key(5), trajectories=200)
     data = hs.Sequences.of([SYMBOLS, SYMBOLS[:3]])
     known, behind = filter_states(model, data), smooth(model, data)
     assert known.particles.dtype == behind.trajectories.dtype == jnp.int32
     for i, xs in enumerate((SYMBOLS, SYMBOLS[:3])):
         total, filtered, smoothed = chain_exact(xs)
-        np.testing.assert_allclose(known.marginals[i, : len(xs)], filtered, atol=0.05)
-        np.testing.assert_allclose(behind.marginals[i, : len(xs)], smoothed, atol=0.08)
-        np.testing.assert_allclose(known.log_evidence[i, : len(xs)].sum(), total, atol=0.1)
+        np.testing.assert_allclose(known.marginals[i, : len(xs)], filtered, atol=0.09)
+        np.testing.assert_allclose(behind.marginals[i, : len(xs)], smoothed, atol=0.14)
+        np.testing.assert_allclose(known.log_evidence[i, : len(xs)].sum(), total, atol=0.2)
     np.testing.assert_array_equal(known.particles[1, 3:], known.particles[1, [2, 2, 2]])
     np.testing.assert_array_equal(behind.trajectories[1, :, 3:], behind.trajectories[1][:, [2, 2, 2]])
-    assert behind.trajectories.shape == (2, 600, 6)
+    assert behind.trajectories.shape == (2, 200, 6)
 
 
 @pytest.mark.parametrize("proposal", ["auxiliary", "own"])
 def test_with_many_particles_states_of_a_linear_model_are_the_exact_ones(proposal):
     kind = Halfway() if proposal == "own" else proposal
-    model = ParticleFilter(line(True), 1500, kind, key=jr.key(6), trajectories=500)
+    model = ParticleFilter(line(True), 500, kind, key=jr.key(6), trajectories=150)
     known, behind = filter_states(model, REALS), smooth(model, REALS)
     _, filtered, smoothed = line_exact(REALS)
-    np.testing.assert_allclose(known.mean[0], filtered, atol=0.08)
-    np.testing.assert_allclose(behind.mean[0], smoothed, atol=0.13)
+    np.testing.assert_allclose(known.mean[0], filtered, atol=0.14)
+    np.testing.assert_allclose(behind.mean[0], smoothed, atol=0.24)
     weights = np.exp(known.log_weights[0])
     np.testing.assert_allclose(weights.sum(-1), 1)
     np.testing.assert_allclose(known.effective_sample_size[0], 1 / (weights**2).sum(-1))
-    drawn = sample_states(model, REALS, key=jr.key(7), n=200)
-    assert drawn.shape == (1, 200, 6)
-    np.testing.assert_allclose(drawn[0].mean(0), smoothed, atol=0.25)
+    drawn = sample_states(model, REALS, key=jr.key(7), n=60)
+    assert drawn.shape == (1, 60, 6)
+    np.testing.assert_allclose(drawn[0].mean(0), smoothed, atol=0.4)
 
 
 def test_particles_descend_from_their_ancestors():
@@ -101,8 +101,8 @@ def test_particles_descend_from_their_ancestors():
 def test_library_models_and_per_entry_gaps():
     """An HMM and a linear Gaussian model of vectors, whose own answers are exact, with single entries missing."""
     hmm = hs.HMM(*CHAIN[:2], hs.emissions.Categorical(CHAIN[2]))
-    found = hs.log_prob(ParticleFilter(hmm, 3000, key=jr.key(9)), SYMBOLS)[0]
-    np.testing.assert_allclose(found, chain_exact(SYMBOLS)[0], atol=0.1)
+    found = hs.log_prob(ParticleFilter(hmm, 1500, key=jr.key(9)), SYMBOLS)[0]
+    np.testing.assert_allclose(found, chain_exact(SYMBOLS)[0], atol=0.15)
 
     model = LinearGaussian(
         transition=[[0.9, 0.2], [0.0, 0.8]],
@@ -118,8 +118,8 @@ def test_library_models_and_per_entry_gaps():
     gaps[1, 0] = gaps[3] = True
     data = hs.Sequences.of([xs], missing=[gaps], inputs=[us])
     for proposal in ("guided", "bootstrap"):
-        found = hs.step_log_probs(ParticleFilter(model, 4000, proposal, key=jr.key(10)), data)[0]
-        np.testing.assert_allclose(found, hs.step_log_probs(model, data)[0], atol=0.15)
+        found = hs.step_log_probs(ParticleFilter(model, 1500, proposal, key=jr.key(10)), data)[0]
+        np.testing.assert_allclose(found, hs.step_log_probs(model, data)[0], atol=0.25)
 
 
 def test_forecasts_and_simulations_follow_the_model():

@@ -69,13 +69,13 @@ def test_missing_steps_are_left_out(proposal):
 
 def test_the_error_falls_like_one_over_the_square_root_of_the_particles():
     exact = line_exact(REALS)[0]
-    sizes = np.array([16, 64, 256, 1024])
+    sizes = np.array([8, 32, 128])
     errors = []
     for size in sizes:
         model = ParticleFilter(line(), int(size), resampling="multinomial", threshold=1.0, key=jr.key(0))
         errors.append(np.sqrt(((relative(model, REALS, exact, 1000) - 1) ** 2).mean()))
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-    assert abs(slope + 0.5) < 0.05, (errors, slope)
+    assert abs(slope + 0.5) < 0.08, (errors, slope)
 
 
 @pytest.mark.parametrize("name", ["volatility/bootstrap", "linear/bootstrap", "linear/guided", "linear/auxiliary"])
