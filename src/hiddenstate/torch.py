@@ -157,7 +157,10 @@ def _array(name: str, value: Any, dtype: np.dtype | None) -> jax.Array:
             f"{name} is of {target}, and JAX keeps 32 bits: call jax.config.update('jax_enable_x64', True) first, or "
             "say dtype='float32'."
         )
-    return jnp.array(array.astype(target))
+    converted = array.astype(target)
+    if not np.isfinite(converted).all():
+        raise HiddenStateError(f"{name} holds numbers that are not finite: the weights of a training that diverged?")
+    return jnp.array(converted)
 
 
 def _kind(recurrent: jax.Array) -> tuple[type[Cell], int]:

@@ -91,11 +91,16 @@ def test_new_sequences_are_answered_by_name(fitted, patients, new, run, fails, t
     model = hs.load(out)
     pairs = hs.read(new, schema=model.schema, target_schema=model.target_schema)
     probs = np.asarray(hs.predictive(model, pairs).probs, float)
-    assert table.columns == ["sequence", "ill", "p(no)", "p(yes)"]
+    assert table.columns == ["who", "ill", "p(no)", "p(yes)"]
     assert table["ill"].to_list() == [("no", "yes")[code] for code in probs.argmax(1)]
     np.testing.assert_allclose(table["p(yes)"], probs[:, 1], rtol=1e-6)
     assert run("predict", out, patients, "--out", labels).exit_code == 0
     assert pl.read_csv(labels)["known_ill"].to_list() == ["no", "yes"] * 15
+    strange = tmp_path / "strange.csv"
+    strange.write_text(patients.read_text().replace(",no,", ",unsure,"))
+    assert "'unsure'" in fails("score", out, strange)
+    assert run("predict", out, strange, "--out", labels).exit_code == 0
+    assert pl.read_csv(labels)["known_ill"].to_list() == [None, "yes"] * 15
     assert "has no answers in 'ill' to score by; predict gives them" in fails("score", out, new)
 
 
@@ -129,10 +134,11 @@ def test_numbers_for_every_step_by_a_deep_network_in_both_directions(patients, r
     assert "CRPS" in result.stdout and "in the 95% interval" in result.stdout
     assert run("predict", out, patients, "--out", answers).exit_code == 0
     table = pl.read_json(answers)
-    assert table.columns == ["sequence", "step", "score", "q0.05", "q0.95", "known_score"]
+    assert table.columns == ["who", "step", "score", "q0.05", "q0.95", "known_score"]
     assert table["step"].to_list()[:4] == [1, 2, 3, 1]
     np.testing.assert_array_less(table["q0.05"], table["score"])
-    assert "reads forwards" in fails("stream", out, stdin="36.5\n")
+    assert "use predict on a file" in fails("stream", out, stdin="36.5\n")
+    assert "--bidirectional needs --target" in fails("fit", patients, "--bidirectional", "--out", out)
 
 
 def test_texts_are_classified(run, tmp_path):

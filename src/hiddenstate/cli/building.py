@@ -80,6 +80,11 @@ class Building:
             "states": self.states,
             "head": self.head,
         }
+        if self.bidirectional and not isinstance(data, hs.Pairs):
+            raise hs.HiddenStateError(
+                "--bidirectional needs --target: a network that reads a sequence from its end as well has seen what it "
+                "would have to predict, so it can answer but not say what comes next."
+            )
         if not self.described:
             return hs.build(self.model, data, key=key, **recipe_options(self.model, named, self.option or ()))
         given = [f"--{name}" for name, value in named.items() if value is not None] + ["--option"] * bool(self.option)

@@ -30,7 +30,7 @@ def predict(
 
     Labels come by name with the probability of each, numbers as mean and an
     interval of 90%. The answers need not be in the data; where they are, they
-    stand beside.
+    stand beside, but for labels that the model never saw.
 
     [bold]Example:[/bold] hiddenstate predict reviews.safetensors new-reviews.csv --out labels.csv
     """
@@ -38,7 +38,7 @@ def predict(
 
     check_ending(out)
     network = load_answering_model(model)
-    pairs = reading.read(data, network)
+    pairs = reading.read(data, network, judged=False)
     table = _table(network, pairs, seed)
     write_table(table, out)
     shown = table if table.width <= WIDEST else table.select([c for c in table.columns if not c.startswith("p(")])

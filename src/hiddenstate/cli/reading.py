@@ -129,8 +129,11 @@ class Rereading:
         ),
     ] = False
 
-    def read(self, data: str, model: Any) -> Any:
-        """The data as the model reads them, with a note of what they are: pairs for a model that answers."""
+    def read(self, data: str, model: Any, *, judged: bool = True) -> Any:
+        """The data as the model reads them, with a note of what they are: pairs for a model that answers.
+
+        Where they are not `judged`, answers that the model does not know count as missing.
+        """
         import hiddenstate as hs
 
         found = _embedded(data, self)
@@ -147,6 +150,7 @@ class Rereading:
                 header=not self.no_header,
                 separator=self.separator,
                 unknown="skip" if self.skip_unknown else "error",
+                unknown_answers="error" if judged else "missing",
                 **_answers_of(model),
             )
         note(f"{data}: {described(found)}")

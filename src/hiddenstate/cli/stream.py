@@ -46,9 +46,15 @@ def stream(
     [bold]Example:[/bold] tail -f sky.log | hiddenstate stream model.safetensors
     """
     import hiddenstate as hs
+    from hiddenstate.core import has
     from hiddenstate.report.lines import parse_line, prediction_line
 
     network = load_model(model)
+    if isinstance(network, hs.ConditionalModel) and not has(network, "answer"):
+        raise hs.HiddenStateError(
+            f"{model} answers when it has read a whole sequence, and standard input has no end that it could wait for: "
+            "use predict on a file."
+        )
     running = hs.Stream(network) if restore is None else hs.Stream.restore(network, restore)
     if restore is not None:
         note(f"goes on after step {running.steps}")

@@ -12,7 +12,7 @@ from hiddenstate.core import DataError, Kind, Pairs, Schema, Sequences
 from hiddenstate.core.schema import Outputs
 from hiddenstate.data.encode import CellError, Encoded, abridged, encode_columns, stack
 from hiddenstate.data.inputs import encode_inputs, file_columns, in_schema
-from hiddenstate.data.targets import arrange_targets, encode_targets
+from hiddenstate.data.targets import Answers, arrange_targets, encode_targets
 
 _ISO = r"^\d{4}(-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?)?)?$"
 
@@ -41,6 +41,14 @@ class Layout:
     targets: tuple[str, ...] = ()
     target_schema: Schema | None = None
     outputs: Outputs | None = None
+    lenient: bool = False
+    """Whether answers that the `target_schema` does not know are taken as missing."""
+
+    def answers(self, frame: pl.DataFrame, *, untyped: bool) -> Answers:
+        """The target columns of a table as numbers."""
+        return encode_targets(
+            frame, self.targets, self.target_kinds, self.target_schema, untyped=untyped, lenient=self.lenient
+        )
 
     def choose(self, path: Path, frame: pl.DataFrame) -> Chosen:
         """The names of observation columns, inputs and targets, all checked to be there.
@@ -111,7 +119,7 @@ def assemble_long(path: Path, frame: pl.DataFrame, layout: Layout, *, untyped: b
     sources = _sources(frame, chosen, layout, order, starts, names, untyped=untyped)
     if not layout.targets:
         return sources
-    answers = encode_targets(frame, layout.targets, layout.target_kinds, layout.target_schema, untyped=untyped)
+    answers = layout.answers(frame, untyped=untyped)
     targets = arrange_targets(
         path, answers, order, starts, names,
         outputs=layout.due, grouped=sequence is not None, schema=layout.target_schema,
@@ -336,7 +344,7 @@ def row_names(frame: pl.DataFrame, sequence: str | None, untyped: bool) -> list[
 
 def row_targets(path: Path, frame: pl.DataFrame, layout: Layout, sources: Sequences, *, untyped: bool) -> Sequences:
     """The answers of a table in which every row is a sequence: one each."""
-    answers = encode_targets(frame, layout.targets, layout.target_kinds, layout.target_schema, untyped=untyped)
+    answers = layout.answers(frame, untyped=untyped)
     rows = np.arange(frame.height)
     return arrange_targets(
         path, answers, rows, rows, list(sources.names),

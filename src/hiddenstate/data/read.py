@@ -37,6 +37,7 @@ def read(  # pyright: ignore[reportInconsistentOverload]
     text: Cut | None = None,
     lines: bool = False,
     unknown: Literal["error", "skip"] = "error",
+    unknown_answers: Literal["error", "missing"] = "error",
     header: bool = True,
     separator: str | None = None,
 ) -> Sequences | Pairs:
@@ -72,7 +73,8 @@ def read(  # pyright: ignore[reportInconsistentOverload]
 
     **A fitted model's data.** With `schema` (and `target_schema`) the file is read as the one the schema came
     from: the same columns, kinds and vocabularies. A symbol that is not among them is an error that names it.
-    Targets may be absent: then all answers are missing.
+    Targets may be absent: then all answers are missing. ``unknown_answers="missing"`` takes labels that
+    `target_schema` lacks as missing too.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "weather.csv"
@@ -83,7 +85,8 @@ def read(  # pyright: ignore[reportInconsistentOverload]
     """
     asked = _Asked(
         Path(path), open_file(Path(path)), sequence, time, _names(columns), _names(inputs) or (), _names(target) or (),
-        outputs, kinds, schema, target_schema, wide, text, lines, unknown, header, separator,
+        outputs, kinds, schema, target_schema, wide, text, lines, unknown, unknown_answers, header,
+        separator,
     ).checked()  # fmt: skip
     if asked.is_text:
         return _read_text(asked)
@@ -114,6 +117,7 @@ class _Asked:
     text: Cut | None
     lines: bool
     unknown: Literal["error", "skip"]
+    unknown_answers: Literal["error", "missing"]
     header: bool
     separator: str | None
 
@@ -140,6 +144,8 @@ class _Asked:
     def checked(self) -> "_Asked":
         """The same, with what the schemas say; DataError if that is not what else was asked for."""
         _check_options(self.kinds, self.text, self.unknown, self.outputs)
+        if self.unknown_answers not in ("error", "missing"):
+            raise DataError(f"unknown_answers is {self.unknown_answers!r}; it must be 'error' or 'missing'.")
         asked = self
         if self.schema is not None:
             asked = self._following(self.schema)
@@ -175,6 +181,7 @@ class _Asked:
             targets=self.targets,
             target_schema=self.target_schema,
             outputs=self.outputs,
+            lenient=self.unknown_answers == "missing",
         )
 
 

@@ -21,23 +21,47 @@ class Answers(NamedTuple):
 
 
 def encode_targets(
-    frame: pl.DataFrame, names: tuple[str, ...], kinds: list[Kind | None], schema: Schema | None, *, untyped: bool
+    frame: pl.DataFrame,
+    names: tuple[str, ...],
+    kinds: list[Kind | None],
+    schema: Schema | None,
+    *,
+    untyped: bool,
+    lenient: bool,
 ) -> Answers:
-    """The target columns of a table as numbers; all missing where a known schema's columns are not in the table."""
+    """The target columns of a table as numbers; all missing where a known schema's columns are not in the table.
+
+    With `lenient`, labels that the schema does not know are missing as well.
+    """
     scalar = len(names) == 1 if schema is None else schema.scalar
     if schema is not None and not any(name in frame.columns for name in names):
         shape = (frame.height,) if scalar else (frame.height, len(names))
         floats = "real" in schema.kinds or (not scalar and "symbol" in schema.kinds)
         values = np.full(shape, np.nan) if floats else np.zeros(shape, np.int64)
         return Answers(values, np.ones(shape, bool), schema.columns, scalar)
+    read = [frame[name] for name in names]
+    if lenient and schema is not None:
+        read = [_known_labels(series, column) for series, column in zip(read, schema.columns, strict=True)]
     encoded = encode_columns(
-        [frame[name] for name in names],
+        read,
         kinds,
         [None] * len(names) if schema is None else schema.columns,
         untyped=untyped,
         vector=len(names) > 1,
     )
     return Answers(*stack(encoded, scalar), tuple(one.column for one in encoded), scalar)
+
+
+def _known_labels(series: pl.Series, column: Column) -> pl.Series:
+    """The column without labels that are not in its vocabulary."""
+    if column.kind != "symbol":
+        return series
+    words = series.cast(pl.String).str.strip_chars()
+    if column.symbols is None:
+        strange = ~words.cast(pl.Float64, strict=False).is_in([float(code) for code in range(column.size)])
+    else:
+        strange = ~words.is_in(list(column.symbols))
+    return series.set(strange.fill_null(True), None)
 
 
 def arrange_targets(

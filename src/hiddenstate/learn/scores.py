@@ -20,9 +20,12 @@ class Score:
     nats_per_step: float
     standard_error: float
     steps: int
+    unit: str = "step"
+    """What a step is: an ``"answer"`` of pairs."""
 
     def __str__(self) -> str:
-        return f"{self.nats_per_step:.4f} ± {self.standard_error:.4f} nats per step ({self.steps} steps)"
+        rate = f"{self.nats_per_step:.4f} ± {self.standard_error:.4f} nats per {self.unit}"
+        return f"{rate} ({self.steps} {self.unit}{'s' if self.steps != 1 else ''})"
 
 
 def score(model: SequenceModel | ConditionalModel, data: Any, *, strategy: Strategy = Auto()) -> Score:
@@ -44,9 +47,8 @@ def score_of(nats: np.ndarray, data: Sequences | Pairs) -> Score:
     """The score that the nats of every step amount to."""
     totals, steps = _parts(nats, data)
     rate = totals.sum() / steps.sum()
-    if not np.isfinite(rate):
-        return Score(float(rate), float("nan"), int(steps.sum()))
-    return Score(float(rate), _error(totals - rate * steps, steps), int(steps.sum()))
+    error = _error(totals - rate * steps, steps) if np.isfinite(rate) else float("nan")
+    return Score(float(rate), error, int(steps.sum()), "answer" if isinstance(data, Pairs) else "step")
 
 
 def _error(residuals: np.ndarray, steps: np.ndarray) -> float:

@@ -90,6 +90,11 @@ def fit_seeds(
         raise HiddenStateError(f"the method is {method!r}; hs.fit_seeds takes hs.SGD(...).")
     if isinstance(seeds, bool) or not isinstance(seeds, int | np.integer) or seeds < 1:
         raise HiddenStateError(f"seeds is {seeds!r}; it must be a whole number from 1 on.")
+    if not callable(make):
+        raise HiddenStateError(
+            f"make is a {type(make).__name__}; it must be a function that makes a model from a key, such as "
+            "lambda key: hs.build('gru', data, key=key)."
+        )
     build_key, fit_key = jr.split(checked_key(key))
     models = [make(k) for k in jr.split(build_key, seeds)]
     first = models[0]

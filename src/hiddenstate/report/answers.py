@@ -11,6 +11,7 @@ from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import Column, Pairs
 from hiddenstate.learn.judging import class_probs, column_part, is_class, is_gaussian, pick
 from hiddenstate.report.forecasts import symbol_names
+from hiddenstate.report.tables import step_names
 
 DRAWS = 1000
 EDGES = {"q0.05": 0.05, "q0.95": 0.95}
@@ -26,10 +27,11 @@ def answer_table(predicted: Distribution, pairs: Pairs, *, key: PRNGKeyArray) ->
     """
     rows = np.flatnonzero(pairs.targets.valid)
     sequence, step = np.nonzero(pairs.targets.valid)
-    table: dict[str, Any] = {"sequence": [pairs.names[i] for i in sequence]}
+    some, columns = pick(predicted, rows), pairs.targets.schema.columns
+    which, _ = step_names(pairs.sources.schema, columns)
+    table: dict[str, Any] = {which: [pairs.names[i] for i in sequence]}
     if not pairs.single:
         table["step"] = step + 1
-    some, columns = pick(predicted, rows), pairs.targets.schema.columns
     values = pairs.targets.values[sequence, step].reshape(len(rows), -1)
     known = _known(pairs)[sequence, step].reshape(len(rows), -1)
     draws = _drawing(some, key)

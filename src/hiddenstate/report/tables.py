@@ -1,5 +1,6 @@
 """Tables: made of sequences and scores, printed, and written to files."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hiddenstate.core import FileError, Pairs, Schema, Sequences
+from hiddenstate.core import Column, FileError, Pairs, Schema, Sequences
 from hiddenstate.core.storage import write_bytes
 from hiddenstate.data import decode_symbols
 
@@ -36,7 +37,7 @@ def score_table(nats: np.ndarray, data: Sequences | Pairs) -> pl.DataFrame:
 def sequence_table(data: Sequences) -> pl.DataFrame:
     """A row a step: the names of sequence and step, then the observation, with symbols by their names."""
     schema = data.schema
-    sequence, time = _free(schema.sequence or "sequence", schema), _free(schema.time or "step", schema)
+    sequence, time = step_names(schema, schema.columns)
     table: dict[str, Any] = {
         sequence: [name for name, n in zip(data.names, data.lengths, strict=True) for _ in range(n)],
         time: np.concatenate([np.arange(1, n + 1) for n in data.lengths]),
@@ -51,8 +52,14 @@ def sequence_table(data: Sequences) -> pl.DataFrame:
     return pl.DataFrame(table, strict=False)
 
 
-def _free(name: str, schema: Schema) -> str:
-    while name in [column.name for column in schema.columns]:
+def step_names(schema: Schema, columns: Iterable[Column]) -> tuple[str, str]:
+    """What the columns of sequence and time are called, beside others."""
+    taken = [column.name for column in columns]
+    return _free(schema.sequence or "sequence", taken), _free(schema.time or "step", taken)
+
+
+def _free(name: str, taken: list[str]) -> str:
+    while name in taken:
         name += "_"
     return name
 
