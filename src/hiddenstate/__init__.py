@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hiddenstate import cells as cells
     from hiddenstate import heads as heads
+    from hiddenstate import inspect as inspect
     from hiddenstate.catalogue import build as build
     from hiddenstate.catalogue import recipe_names as recipe_names
     from hiddenstate.core import AssociativeRecurrence as AssociativeRecurrence
@@ -106,7 +107,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "hiddenstate": ("cells", "heads"),
+    "hiddenstate": ("cells", "heads", "inspect"),
     "hiddenstate.catalogue": ("build", "recipe_names"),
     "hiddenstate.core": (
         "AssociativeRecurrence",

@@ -1,0 +1,1 @@
+"""Tools that show what a hidden state knows: of any model, by its contract alone."""
