@@ -89,8 +89,7 @@ class RNN(SequenceModel):
 
     def prepare(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Element:
         """The cell's element for the encoded observation and the inputs."""
-        encoded = (self.head if self.encoder is None else self.encoder).encode(x)
-        return self.cell.prepare(_with(encoded, u))
+        return self.cell.prepare(self.cell_input(x, u))
 
     def step(self, state: State, element: Element) -> State:
         """The cell's step."""
@@ -118,7 +117,15 @@ class RNN(SequenceModel):
 
     def readout(self, state: State, u: Num[Array, " inputs"] | None = None) -> Distribution:
         """The head's distribution at the cell's output."""
-        return self.head(_with(self.cell.output(state), u))
+        return self.head(self.head_input(state, u))
+
+    def cell_input(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Float[Array, " input"]:
+        """What the cell reads: the encoded observation, and the inputs."""
+        return _with((self.head if self.encoder is None else self.encoder).encode(x), u)
+
+    def head_input(self, state: State, u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
+        """What the head reads: the cell's output, and the inputs."""
+        return _with(self.cell.output(state), u)
 
 
 def _with(vector: Float[Array, " size"], u: Num[Array, " inputs"] | None) -> Float[Array, " longer"]:
