@@ -65,6 +65,7 @@ HEADS = {
         _line(),
     ),
     "bernoulli": (lambda n, key: hs.heads.Bernoulli(n, 2, key=key), BITS),
+    "nade": (lambda n, key: hs.heads.NADE(n, 2, 3, key=key), BITS),
     "gaussian-full": (lambda n, key: hs.heads.Gaussian(n, 2, covariance="full", key=key), _plane()),
     "student-t": (lambda n, key: hs.heads.StudentT(n, None, key=key), _line(401, 11.0)),
     "poisson": (lambda n, key: hs.heads.Poisson(n, None, rate=1.5, key=key), _counts(60)),
@@ -183,6 +184,24 @@ for number, name in enumerate(name for name in CELLS if name in hs.recipe_names(
         options = BETWEEN[(number + 2 * learned) % 4]
         make = stack(name, head, "learned" if learned else "zero", **options)
         CASES[f"stack of {name}, {head}"] = Case(name, make, HEADS[head][1], precisions=turn(number // 2 + learned))
+
+
+def multi_particle(make, **options):
+    """Three particles under the dynamics of a network."""
+    return lambda key: perturbed(hs.MultiParticle(make(key), 3, **options, key=key), key)
+
+
+for number, (name, make, head, options) in enumerate(
+    (
+        ("gru", network("gru", "categorical", "zero"), "categorical", {"weighting": "trajectory", "mixing": "learned"}),
+        ("mingru", network("mingru", "gaussian", "zero"), "gaussian", {"bias": True}),
+        ("stack of lstm", stack("lstm", "gaussian", "learned"), "gaussian", {"weighting": "trajectory", "bias": True}),
+        ("stack of mingru", stack("mingru", "mixture-categorical", "zero"), "mixture-categorical", {}),
+    )
+):
+    CASES[f"multi-particle {name}, {head}"] = Case(
+        "multi-particle", multi_particle(make, **options), HEADS[head][1], precisions=turn(number)
+    )
 
 SYMBOL_DATA = [np.array([0, 1, 2, 1, 0, 0, 2])]
 REAL_DATA = [np.array([0.3, -1.0, 0.4, 1.2, 0.1])]

@@ -2,6 +2,7 @@
 
 from hiddenstate.distributions.columns import ColumnsDistribution, pieces_of
 from hiddenstate.distributions.mixture import MixtureDistribution, mixture
+from hiddenstate.distributions.nade import NADEDistribution
 from hiddenstate.distributions.negative_binomial import NegativeBinomialDistribution
 from hiddenstate.distributions.normal import MultivariateNormalDistribution, NormalDistribution
 from hiddenstate.distributions.partial import partial_log_prob
@@ -12,6 +13,7 @@ __all__ = [
     "ColumnsDistribution",
     "MixtureDistribution",
     "MultivariateNormalDistribution",
+    "NADEDistribution",
     "NegativeBinomialDistribution",
     "NormalDistribution",
     "PoissonDistribution",

@@ -13,11 +13,13 @@ from hiddenstate.heads.gaussian import Gaussian
 from hiddenstate.heads.head import Head
 from hiddenstate.heads.infer import head_for
 from hiddenstate.heads.mixture import Mixture
+from hiddenstate.heads.nade import NADE
 from hiddenstate.heads.negative_binomial import NegativeBinomial
 from hiddenstate.heads.poisson import Poisson
 from hiddenstate.heads.student_t import StudentT
 
 __all__ = [
+    "NADE",
     "Bernoulli",
     "Categorical",
     "Columns",

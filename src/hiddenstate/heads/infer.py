@@ -15,6 +15,7 @@ from hiddenstate.heads.columns import Columns
 from hiddenstate.heads.gaussian import Gaussian
 from hiddenstate.heads.head import Head
 from hiddenstate.heads.mixture import Mixture
+from hiddenstate.heads.nade import NADE
 from hiddenstate.heads.negative_binomial import NegativeBinomial
 from hiddenstate.heads.poisson import Poisson
 from hiddenstate.heads.student_t import StudentT
@@ -43,7 +44,7 @@ class _Observed:
     def refuse_unless(self, good: Callable[[np.ndarray], np.ndarray], head: str, due: str) -> None:
         """Raise DataError if a value is not good, or is the code of a name."""
         for column, values in zip(self.columns, self.values, strict=True):
-            if column.symbols is not None and head not in ("categorical", "bernoulli"):
+            if column.symbols is not None and head not in ("categorical", "bernoulli", "nade"):
                 raise DataError(f"column {column.name!r} holds names, but a {head} head takes {due}.")
             bad = values[~good(values)]
             if bad.size:
@@ -57,8 +58,9 @@ def head_for(data: Sequences, hidden_size: int, *, key: PRNGKeyArray, head: str 
     a diagonal covariance, and records of several kinds (or of several symbols) Columns with one such head
     each. Location and scale, or rate and spread, are those of the observed values; where a family has a
     dispersion it is a learned constant, or with ``dispersion="state"`` follows the state. `head` names
-    another family: categorical, bernoulli, gaussian (option `covariance`), gaussian-full, student-t, poisson,
-    negative-binomial, columns; or mixture- with any of these behind it (option `components`, 5 by default).
+    another family: categorical, bernoulli, nade (bits that depend on each other; option `units`), gaussian (option
+    `covariance`), gaussian-full, student-t, poisson, negative-binomial, columns; or mixture- with any of these behind
+    it (option `components`, 5 by default).
     """
     kind = data.schema.kind
     several_symbols = kind == "symbol" and not data.schema.scalar
@@ -124,6 +126,13 @@ def _bernoulli(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
     return Bernoulli(hidden_size, seen.size, key=key)
 
 
+def _nade(seen: _Observed, hidden_size: int, key: PRNGKeyArray, units: int = 64) -> Head:
+    seen.refuse_unless(lambda values: (values == 0) | (values == 1), "nade", "0 and 1")
+    if seen.size is None:
+        raise DataError("a nade head takes vectors of bits, but observations are single numbers.")
+    return NADE(hidden_size, seen.size, units, key=key)
+
+
 def _gaussian(
     seen: _Observed,
     hidden_size: int,
@@ -178,6 +187,7 @@ def _columns(seen: _Observed, hidden_size: int, key: PRNGKeyArray, **options: An
 _FAMILIES: dict[str, Callable[..., Head]] = {
     "categorical": _categorical,
     "bernoulli": _bernoulli,
+    "nade": _nade,
     "gaussian": _gaussian,
     "gaussian-full": _gaussian_full,
     "student-t": _student_t,
@@ -187,6 +197,7 @@ _FAMILIES: dict[str, Callable[..., Head]] = {
 }
 
 _OPTIONS = {
+    "nade": ("units",),
     "gaussian": ("covariance", "dispersion"),
     "gaussian-full": ("dispersion",),
     "student-t": ("dispersion",),

@@ -158,11 +158,16 @@ def _future_inputs(model: SequenceModel, inputs: Any, length: int, count: int) -
     return np.broadcast_to(inputs, (count, length, model.inputs))
 
 
-def summarise(distribution: Distribution) -> tuple[Any, Any]:
-    """The mean of one predictive distribution, or for symbols the probability of each; the other is None."""
+def summarise(distribution: Distribution, x: Any = None) -> tuple[Any, Any]:
+    """The mean of one predictive distribution, or for symbols the probability of each; the other is None.
+
+    Where a mean would have to be estimated, a draw `x` stands for it: the average over many draws is wanted.
+    """
     highest = getattr(distribution.support, "upper_bound", None)
     if distribution.event_shape == () and distribution.is_discrete and highest is not None:
         return None, jnp.exp(distribution.log_prob(jnp.arange(highest + 1)))
+    if x is not None and not getattr(distribution, "exact_moments", True):
+        return jnp.asarray(x, dtype_of(distribution)), None
     return distribution.mean, None
 
 
@@ -190,7 +195,7 @@ def _simulate(
     def draw(state, u, key):
         distribution = model.readout(state, u)
         x: Any = distribution.sample(key)
-        return model.step(state, model.prepare(x, u)), x, summarise(distribution)
+        return model.step(state, model.prepare(x, u)), x, summarise(distribution, x)
 
     def advance(many, inputs):
         step_key, u = inputs

@@ -20,7 +20,7 @@ from hiddenstate.core import (
     registered_name,
 )
 from hiddenstate.core.description import checked, fitted, options_of
-from hiddenstate.heads import Columns, Head, Mixture
+from hiddenstate.heads import NADE, Columns, Head, Mixture
 from hiddenstate.networks.bidirectional import Bidirectional
 from hiddenstate.networks.build import (
     BETWEEN,
@@ -319,6 +319,8 @@ def _family_told(head: Head) -> tuple[str, dict[str, Any]]:
         "dispersion": getattr(head, "dispersion", "constant"),
     }
     usual = {"covariance": "diagonal", "dispersion": "constant"}
+    if isinstance(head, NADE):
+        options, usual = {"units": head.reading.shape[1]}, {"units": 64}
     told = {name: value for name, value in options.items() if value != usual[name]}
     return registered_name(type(head)).removesuffix("-head"), told
 
