@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from hiddenstate.networks import Summary as Summary
     from hiddenstate.networks import Transducer as Transducer
     from hiddenstate.networks.describe import describe as describe
+    from hiddenstate.networks.exact import exact_rnn as exact_rnn
     from hiddenstate.strategies import Associative as Associative
     from hiddenstate.strategies import Auto as Auto
     from hiddenstate.strategies import Independent as Independent
@@ -192,6 +193,7 @@ _HOMES = {
     "hiddenstate.networks": ("RNN", "Bidirectional", "Embedding", "EncoderDecoder", "Stack", "Summary", "Transducer"),
     "hiddenstate.strategies": ("Associative", "Auto", "Independent", "Sequential", "unroll"),
     "hiddenstate.networks.describe": ("describe",),
+    "hiddenstate.networks.exact": ("exact_rnn",),
     "hiddenstate.torch": ("from_torch", "to_torch"),
 }
 _home = {name: module for module, names in _HOMES.items() for name in names}

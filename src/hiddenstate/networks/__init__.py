@@ -3,6 +3,7 @@
 from hiddenstate.networks import baselines, build, translation
 from hiddenstate.networks.bidirectional import Bidirectional
 from hiddenstate.networks.encoder_decoder import EncoderDecoder
+from hiddenstate.networks.exact import exact_rnn
 from hiddenstate.networks.rnn import RNN, Embedding
 from hiddenstate.networks.stack import Stack
 from hiddenstate.networks.summary import Summary
@@ -18,5 +19,6 @@ __all__ = [
     "Transducer",
     "baselines",
     "build",
+    "exact_rnn",
     "translation",
 ]
