@@ -8,6 +8,7 @@ from hiddenstate.cells.leaky import Leaky
 from hiddenstate.cells.lstm import LSTM, LSTMState
 from hiddenstate.cells.mingru import MinGRU
 from hiddenstate.cells.minlstm import MinLSTM
+from hiddenstate.cells.noisy import Noisy
 from hiddenstate.cells.output_feedback import OutputFeedback
 from hiddenstate.cells.skip_in_time import SkipInTime
 from hiddenstate.cells.vanilla import Vanilla
@@ -22,6 +23,7 @@ __all__ = [
     "Leaky",
     "MinGRU",
     "MinLSTM",
+    "Noisy",
     "OutputFeedback",
     "Read",
     "SkipInTime",

@@ -4,15 +4,17 @@ from collections.abc import Callable
 from typing import Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
-from numpyro.distributions import Distribution
+from numpyro.distributions import Delta, Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, State
 from hiddenstate.cells import Cell
-from hiddenstate.core import HiddenStateError, Schema, SequenceModel, register
+from hiddenstate.core import HiddenStateError, Schema, SequenceModel, has, register
 from hiddenstate.heads import Head
 from hiddenstate.networks.bidirectional import refuse_bidirectional
+from hiddenstate.ops.vectors import as_vector, from_vector
 
 
 @register("embedding")
@@ -126,6 +128,24 @@ class RNN(SequenceModel):
     def head_input(self, state: State, u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """What the head reads: the cell's output, and the inputs."""
         return _with(self.cell.output(state), u)
+
+    def latent_initial(self) -> Distribution:
+        """Where the hidden state starts, as a vector: for certain at the initial state."""
+        return Delta(as_vector(self.initial()), event_dim=1)
+
+    def latent_update(self, z: Float[Array, " state"], element: Element) -> Distribution:
+        """The next hidden state, given this one and the element of the observation: for certain, or by a noisy cell."""
+        state = self._state_of(z)
+        if has(self.cell, "step_distribution"):
+            return self.cell.step_distribution(state, element)  # pyright: ignore[reportAttributeAccessIssue]
+        return Delta(as_vector(self.cell.step(state, element)), event_dim=1)
+
+    def latent_emission(self, z: Float[Array, " state"], u: Num[Array, " inputs"] | None = None) -> Distribution:
+        """The read-out of a hidden state that is given as a vector."""
+        return self.readout(self._state_of(z), u)
+
+    def _state_of(self, z: Float[Array, " state"]) -> State:
+        return from_vector(z, jax.eval_shape(self.initial))
 
 
 def _with(vector: Float[Array, " size"], u: Num[Array, " inputs"] | None) -> Float[Array, " longer"]:
