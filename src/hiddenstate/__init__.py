@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from hiddenstate.networks import Bidirectional as Bidirectional
     from hiddenstate.networks import Embedding as Embedding
     from hiddenstate.networks import EncoderDecoder as EncoderDecoder
+    from hiddenstate.networks import MultiParticle as MultiParticle
     from hiddenstate.networks import Stack as Stack
     from hiddenstate.networks import Summary as Summary
     from hiddenstate.networks import Transducer as Transducer
@@ -190,7 +191,16 @@ _HOMES = {
         "select",
         "update",
     ),
-    "hiddenstate.networks": ("RNN", "Bidirectional", "Embedding", "EncoderDecoder", "Stack", "Summary", "Transducer"),
+    "hiddenstate.networks": (
+        "RNN",
+        "Bidirectional",
+        "Embedding",
+        "EncoderDecoder",
+        "MultiParticle",
+        "Stack",
+        "Summary",
+        "Transducer",
+    ),
     "hiddenstate.strategies": ("Associative", "Auto", "Independent", "Sequential", "unroll"),
     "hiddenstate.networks.describe": ("describe",),
     "hiddenstate.networks.exact": ("exact_rnn",),

@@ -81,6 +81,7 @@ CONTENDERS: dict[str, Contender] = {
     "mingru": Contender(answers=True),
     "minlstm": Contender(answers=True),
     "linear": Contender(),
+    "multi-particle": Contender(default=False),
     "hmm": Contender(method=_EM, gaps=True),
     "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False, gaps=True),
 }

@@ -4,6 +4,7 @@ from hiddenstate.networks import baselines, build, translation
 from hiddenstate.networks.bidirectional import Bidirectional
 from hiddenstate.networks.encoder_decoder import EncoderDecoder
 from hiddenstate.networks.exact import exact_rnn
+from hiddenstate.networks.multi_particle import MultiParticle
 from hiddenstate.networks.rnn import RNN, Embedding
 from hiddenstate.networks.stack import Stack
 from hiddenstate.networks.summary import Summary
@@ -14,6 +15,7 @@ __all__ = [
     "Bidirectional",
     "Embedding",
     "EncoderDecoder",
+    "MultiParticle",
     "Stack",
     "Summary",
     "Transducer",
