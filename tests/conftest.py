@@ -49,6 +49,13 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 _done = itertools.count(1)
 
 
+def pytest_collection_finish(session):
+    """Tracing makes many objects that live: look seldom for those that do not, and never among the modules."""
+    del session
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
 def pytest_runtest_teardown(item):
     """Let go of compiled programs now and then: thousands of them in one process use up its memory maps."""
     del item
