@@ -261,8 +261,9 @@ def _point_masses(following: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _flat(tree: Any, axes: int) -> np.ndarray:
     """All numbers of a state in one row."""
-    leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(tree)]
-    return np.concatenate([leaf.reshape(*leaf.shape[:axes], -1) for leaf in leaves], -1)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    rows = [leaf.reshape(*leaf.shape[:axes], -1) for leaf in leaves]
+    return np.concatenate([part.astype(float) for row in rows for part in (row.real, row.imag)], -1)
 
 
 def _latent_tables(model: Any, alphabet: np.ndarray, us: Any, steps: int) -> _Tables:
@@ -272,17 +273,20 @@ def _latent_tables(model: Any, alphabet: np.ndarray, us: Any, steps: int) -> _Ta
             f"the hidden variables of {name_of(model)} are no symbols, so they cannot be summed out one by one; "
             "marginal takes networks, and latent models such as hs.HMM."
         )
-    zs, symbols = jnp.arange(states), jnp.asarray(alphabet, _kind(alphabet, model))
+    symbols = jnp.asarray(alphabet, _kind(alphabet, model))
+    first, emission, move = _latent_conditionals(model, jnp.arange(states), symbols, us, steps)
+    return _Tables(np.asarray(first), list(np.asarray(emission)), list(np.asarray(move[:-1])))
 
+
+@eqx.filter_jit
+def _latent_conditionals(model: Any, zs: Any, symbols: Any, us: Any, steps: int) -> Any:
     def at(u):
         emission = jax.vmap(lambda z: jax.vmap(single(model.latent_emission(z, u)).log_prob)(symbols))(zs)
         move = jax.vmap(lambda z: jax.vmap(lambda x: _next(model, z, u, x).log_prob(zs))(symbols))(zs)
         return jnp.exp(emission), jnp.exp(move)
 
-    each = [at(None)] * steps if us is None else [at(u) for u in us]
-    first = np.exp(np.asarray(model.latent_initial().log_prob(zs), float))
-    emission, move = zip(*jax.tree.map(lambda a: np.asarray(a, float), each), strict=True)
-    return _Tables(first, list(emission), list(move[:-1]))
+    first = jnp.exp(model.latent_initial().log_prob(zs))
+    return first, *jax.vmap(at, axis_size=steps)(us)
 
 
 def _alphabet(model: Any, latent: bool) -> np.ndarray:
