@@ -1,19 +1,27 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
 from hiddenstate.inspect.graphs import example_graph, graph
+from hiddenstate.inspect.homomorphisms import Homomorphism, Residual, homomorphism
 from hiddenstate.inspect.independence import Independence, Statement, independences, independent
 from hiddenstate.inspect.joint import Joint, Marginal, log_joint, marginal, sample_joint
+from hiddenstate.inspect.probes import LayerProbe, Probe, probe
 
 __all__ = [
+    "Homomorphism",
     "Independence",
     "Joint",
+    "LayerProbe",
     "Marginal",
+    "Probe",
+    "Residual",
     "Statement",
     "example_graph",
     "graph",
+    "homomorphism",
     "independences",
     "independent",
     "log_joint",
     "marginal",
+    "probe",
     "sample_joint",
 ]
