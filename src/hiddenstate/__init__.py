@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from hiddenstate.latent import HMM as HMM
     from hiddenstate.latent import HSMM as HSMM
     from hiddenstate.latent import CategoricalDurations as CategoricalDurations
+    from hiddenstate.latent import Correction as Correction
+    from hiddenstate.latent import Inference as Inference
     from hiddenstate.latent import InputDriven as InputDriven
     from hiddenstate.latent import LinearGaussian as LinearGaussian
     from hiddenstate.latent import NegativeBinomialDurations as NegativeBinomialDurations
@@ -158,6 +160,8 @@ _HOMES = {
         "HMM",
         "HSMM",
         "CategoricalDurations",
+        "Correction",
+        "Inference",
         "InputDriven",
         "LinearGaussian",
         "NegativeBinomialDurations",

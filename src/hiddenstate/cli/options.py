@@ -11,7 +11,7 @@ import typer
 
 MODELS = (
     "vanilla, leaky, skip, gated-leaky, output-feedback, gru, lstm, mingru, minlstm, linear, hmm, hsmm, "
-    "linear-gaussian, encoder-decoder, multi-particle, "
+    "linear-gaussian, encoder-decoder, multi-particle, noisy, "
     "or a baseline: unigram, last, bigram, ar1, majority"
 )
 """The names of models, written out so that help texts need not load the library; a test compares them with it."""

@@ -3,12 +3,14 @@
 from hiddenstate.latent import emissions
 from hiddenstate.latent.hmm import HMM, HSMM, CategoricalDurations, InputDriven, NegativeBinomialDurations
 from hiddenstate.latent.linear_gaussian import LinearGaussian, NonlinearGaussian, structural
-from hiddenstate.latent.particle import ParticleFilter, Proposal, StateSpace
+from hiddenstate.latent.particle import Correction, Inference, ParticleFilter, Proposal, StateSpace
 
 __all__ = [
     "HMM",
     "HSMM",
     "CategoricalDurations",
+    "Correction",
+    "Inference",
     "InputDriven",
     "LinearGaussian",
     "NegativeBinomialDurations",

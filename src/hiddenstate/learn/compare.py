@@ -82,6 +82,7 @@ CONTENDERS: dict[str, Contender] = {
     "minlstm": Contender(answers=True),
     "linear": Contender(),
     "multi-particle": Contender(default=False),
+    "noisy": Contender(default=False, gaps=True),
     "hmm": Contender(method=_EM, gaps=True),
     "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False, gaps=True),
 }

@@ -11,6 +11,9 @@ and differ in :math:`\tilde x`: the truth (`TeacherForcing`), by chance the trut
 (`ScheduledSampling`), the model's own output over stretches of k steps (`FreeRunning`). The first is the
 log-probability of the data. The other two teach a model to find its way back from its own mistakes, and are no
 log-probability: what they reach is judged by how a model fares on its own.
+
+`Bound` is for models whose hidden states are random, such as an `hs.RNN` of an `hs.cells.Noisy`: a lower bound on the
+log-probability. `elbo`, `iwae` and `fivo` give the bounds themselves.
 """
 
 from abc import ABC, abstractmethod
@@ -38,6 +41,7 @@ from hiddenstate.core import (
 )
 from hiddenstate.inference import masked_log_probs, steps_of
 from hiddenstate.inference.score import step_log_prob
+from hiddenstate.learn.bounds import bound_log_probs, check_samples, elbo, filter_for, fivo, iwae
 from hiddenstate.learn.chance import Chance
 from hiddenstate.learn.digest import digest_of
 from hiddenstate.learn.minibatches import counting
@@ -45,7 +49,7 @@ from hiddenstate.learn.schedules import Schedule, constant
 from hiddenstate.strategies import Auto, Sequential, Strategy, over_time
 from hiddenstate.strategies.strategy import prepared
 
-__all__ = ["FreeRunning", "Objective", "ScheduledSampling", "TeacherForcing"]
+__all__ = ["Bound", "FreeRunning", "Objective", "ScheduledSampling", "TeacherForcing", "elbo", "fivo", "iwae"]
 
 
 class Objective(ABC):
@@ -61,6 +65,10 @@ class Objective(ABC):
 
     def check(self, model: Any, strategy: Strategy) -> None:
         """Raise HiddenStateError if `model` cannot be learned this way, or not by that strategy."""
+
+    def first_state(self, model: Any) -> State:
+        """The state that a sequence starts with, in the form that is carried from chunk to chunk."""
+        return model.initial() if has(model, "initial") else None
 
     @abstractmethod
     def log_probs(
@@ -89,6 +97,46 @@ class TeacherForcing(Objective):
     ) -> tuple[Float[Array, "sequence time"], State]:
         """The log-probabilities of the data."""
         return masked_log_probs(model, arrays, strategy, state, chance.noise)
+
+
+@dataclass(frozen=True)
+class Bound(Objective):
+    """A lower bound on the log-probability, for models whose hidden states are random: with new draws at every update.
+
+    One particle is the evidence lower bound, more of them the importance-weighted one, and with a `threshold` above 0,
+    at which they are resampled, the filtering bound: see `elbo`, `iwae` and `fivo`. It is the mean of `samples` of
+    them. The inference model is q = p. For another one, learned with the model, let an `hs.ParticleFilter` have it as
+    its proposal, and learn that filter; its particles and threshold are then the bound's.
+
+    Validation data are judged by their log-probability unless ``hs.SGD(validate="objective")`` says otherwise, as it
+    must for a model that has none.
+    """
+
+    particles: int | None = None
+    threshold: float | None = None
+    samples: int = 1
+
+    draws: ClassVar[bool] = True
+
+    def __post_init__(self):
+        check_samples(self.samples)
+
+    def check(self, model: Any, strategy: Strategy) -> None:
+        """It takes a model of hidden states, or a particle filter."""
+        filter_for(model, self.particles, self.threshold)
+
+    def first_state(self, model: Any) -> State:
+        """The states of the filters, one for each sample."""
+        first = filter_for(model, self.particles, self.threshold).initial()
+        return jax.tree.map(lambda a: jnp.broadcast_to(a, (self.samples, *a.shape)), first)
+
+    def log_probs(
+        self, model: Any, arrays: Arrays | PairArrays, strategy: Strategy, state: State, chance: Chance
+    ) -> tuple[Float[Array, "sequence time"], State]:
+        """What every step adds to the bound."""
+        assert isinstance(arrays, Arrays)
+        filter = filter_for(model, self.particles, self.threshold)
+        return bound_log_probs(filter, arrays, strategy, state, chance.draws, self.samples, chance.noise)
 
 
 class _OwnPast(Objective):

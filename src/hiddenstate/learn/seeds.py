@@ -166,10 +166,10 @@ class SeveralTrainings:
         key, updates = learning_key(self.minibatches.key), 0
         for minibatch in self.minibatches.after(START, self.course.limits.epochs):
             carried = carried if minibatch.place.chunk else None
-            if minibatch.steps == 0:  # nothing but context: the states move on, and there is nothing to learn from
-                _, carried = together.total(learned, minibatch.arrays, carried)
-                continue
             moment = moment_at(key, minibatch.place, updates) if together.anatomy.draws else None
+            if minibatch.steps == 0:  # nothing but context: the states move on, and there is nothing to learn from
+                _, carried = together.total(learned, minibatch.arrays, carried, moment)
+                continue
             outcome = together.update(learned, optimiser, minibatch.arrays, carried, moment)
             learned, optimiser, carried = outcome.learned, outcome.optimiser, outcome.carried
             updates += 1

@@ -80,12 +80,12 @@ class Training:
 
     def _update(self, standing: Standing, minibatch: Minibatch, history: History, key: PRNGKeyArray) -> Standing:
         carried = standing.carried if minibatch.place.chunk else None
-        if minibatch.steps == 0:  # nothing but context: the state moves on, and there is nothing to learn from
-            _, carried = self.learner.total(standing.learned, minibatch.arrays, carried)
-            return replace(standing, carried=carried, done=minibatch.place)
         chance: tuple[Any, ...] = ()
         if self.learner.anatomy.draws:
             chance = (moment_at(key, minibatch.place, standing.step),)
+        if minibatch.steps == 0:  # nothing but context: the state moves on, and there is nothing to learn from
+            _, carried = self.learner.total(standing.learned, minibatch.arrays, carried, *chance)
+            return replace(standing, carried=carried, done=minibatch.place)
         outcome = self.learner.update(standing.learned, standing.optimiser, minibatch.arrays, carried, *chance)
         measured = tuple(np.asarray(outcome.measured, np.float64).tolist())
         after = self.course.updated(standing, minibatch, outcome.learned, measured, history)

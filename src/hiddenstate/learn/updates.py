@@ -11,7 +11,7 @@ import numpy as np
 import optax
 
 from hiddenstate._types import Array, Float, State
-from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, has, is_noisy, partition
+from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, is_noisy, partition
 from hiddenstate.learn.chance import Moment, chance_at
 from hiddenstate.learn.minibatches import counting
 from hiddenstate.learn.objectives import Objective, TeacherForcing
@@ -47,12 +47,12 @@ class Anatomy:
     ):
         learned, rest = partition(model)
         self.learned = jax.tree.structure(learned)
-        self.state = jax.tree.structure(_first_state(model))
+        self.states = {kind: jax.tree.structure(kind.first_state(model)) for kind in (objective, TEACHER_FORCING)}
         self.rest = eqx.filter(rest, eqx.is_array, inverse=True)
         self.strategy, self.objective, self.mixed = strategy, objective, mixed
         self.noisy = is_noisy(model)
         leaves, tree = jax.tree.flatten(self.rest)
-        self._signature = (self.learned, self.state, tuple(leaves), tree, strategy, objective, mixed)
+        self._signature = (self.learned, tuple(self.states.items()), tuple(leaves), tree, strategy, objective, mixed)
 
     def __hash__(self) -> int:
         return hash(self._signature)
@@ -80,8 +80,8 @@ class Anatomy:
         Without a moment it is the log-probability.
         """
         model = eqx.combine(jax.tree.unflatten(self.learned, learned), rest, self.rest)
-        state: State = None if carried is None else jax.tree.unflatten(self.state, carried)
-        objective = TeacherForcing() if moment is None else self.objective
+        objective = TEACHER_FORCING if moment is None else self.objective
+        state: State = None if carried is None else jax.tree.unflatten(self.states[objective], carried)
         chance = chance_at(moment, len(counted(arrays).values), noisy=noisy and self.noisy, draws=objective.draws)
         log_probs, final = objective.log_probs(model, arrays, self.strategy, state, chance)
         return sum_over_time(sum_over_time(log_probs)), [_strong(leaf) for leaf in jax.tree.leaves(final)]
@@ -116,7 +116,7 @@ class Learner:
         learned, self._rest = partition(model)
         self.initial, tree = _strong_leaves(learned)
         self.optimiser_initial, optimiser_tree = _strong_leaves(optimiser.init(learned))
-        self.state, _ = _strong_leaves(_first_state(model))
+        self.state, _ = _strong_leaves(objective.first_state(model))
         self.rest_arrays = eqx.filter(self._rest, eqx.is_array)
         self.anatomy = Anatomy(model, strategy, objective, mixed=mixed)
         self.rule = Rule(optimiser, clip, clip_value, tree, optimiser_tree)
@@ -274,11 +274,6 @@ def _optimise(rule: Rule, gradient: Leaves, state: Leaves, learned: Leaves) -> t
     updates, new = rule.optimiser.update(gradients, jax.tree.unflatten(rule.state, state), parameters)
     kept = [_strong(a, b.dtype) for a, b in zip(jax.tree.leaves(new), state, strict=True)]
     return jax.tree.leaves(updates), kept
-
-
-def _first_state(model: Any) -> State:
-    """The state that a sequence starts with; nothing for a model that answers."""
-    return model.initial() if has(model, "initial") else None
 
 
 def counted(arrays: Arrays | PairArrays) -> Arrays:

@@ -1,6 +1,6 @@
 """Networks: compositions of cells and heads, and the recipes that build them from data."""
 
-from hiddenstate.networks import baselines, build, translation
+from hiddenstate.networks import baselines, build, noisy, translation
 from hiddenstate.networks.bidirectional import Bidirectional
 from hiddenstate.networks.encoder_decoder import EncoderDecoder
 from hiddenstate.networks.exact import exact_rnn
@@ -22,5 +22,6 @@ __all__ = [
     "baselines",
     "build",
     "exact_rnn",
+    "noisy",
     "translation",
 ]

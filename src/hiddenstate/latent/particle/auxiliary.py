@@ -18,6 +18,7 @@ from hiddenstate.latent.particle.scheme import (
     normalised,
     prior_mixture,
     recentred,
+    refuse_observations,
     uniform_log_weights,
 )
 from hiddenstate.latent.particle.state import Observation, ParticleState, Weighed
@@ -35,7 +36,8 @@ class Auxiliary(Scheme):
     looks_ahead: ClassVar[bool] = True
 
     def check(self, model: Any) -> None:
-        """The three conditionals are enough."""
+        """The three conditionals are enough, if hidden states do not see observations."""
+        refuse_observations(model, "auxiliary")
 
     def weigh(self, model: Any, state: ParticleState, seen: Observation, key: Any, resample: Resample) -> Weighed:
         """Choose by the guesses, move, weigh."""

@@ -12,7 +12,15 @@ from numpyro.distributions import Distribution
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
 from hiddenstate.core import HiddenStateError, SequenceModel, Steps, checked_key, dtype_of, register
 from hiddenstate.latent.particle.auxiliary import Auxiliary
-from hiddenstate.latent.particle.conditionals import check_conditionals, draw_first, no_input, only_derivative
+from hiddenstate.latent.particle.conditionals import (
+    check_conditionals,
+    draw_first,
+    given_by,
+    no_given,
+    only_derivative,
+    sees_observations,
+)
+from hiddenstate.latent.particle.corrected import Corrected
 from hiddenstate.latent.particle.guided import Guided
 from hiddenstate.latent.particle.scheme import Bootstrap, Resampled, Scheme, recentred, uniform_log_weights
 from hiddenstate.latent.particle.smoothing import backward_draws, filtered, smoothed
@@ -27,10 +35,11 @@ _SCHEMES: dict[str, type[Scheme]] = {"bootstrap": Bootstrap, "guided": Guided, "
 class ParticleFilter(SequenceModel):
     r"""Any latent model as a sequence model, its belief held by weighted particles (sequential Monte Carlo).
 
-    `model` names its conditionals as distributions: an `hs.HMM`, an `hs.LinearGaussian`, or an `hs.StateSpace` of
-    functions. At each step the particles are weighed by the observation, resampled if the weights have become too
-    uneven, and moved. `hs.log_prob` is the logarithm of an estimate of the likelihood that is unbiased whatever the
-    number of particles; its error falls like one over the square root of that number.
+    `model` names its conditionals as distributions: an `hs.HMM`, an `hs.LinearGaussian`, an `hs.StateSpace` of
+    functions, or an `hs.RNN`, whose hidden state is then a vector that sees the observations. At each step the
+    particles are weighed by the observation, resampled if the weights have become too uneven, and moved.
+    `hs.log_prob` is the logarithm of an estimate of the likelihood that is unbiased whatever the number of particles;
+    its error falls like one over the square root of that number.
 
     `proposal` says where particles are drawn from:
 
@@ -40,7 +49,10 @@ class ParticleFilter(SequenceModel):
     - ``"auxiliary"``: from the transition, after resampling by a guess of p(x_t | z_{t-1}) (Pitt and Shephard 1999);
     - a `Proposal` q of your own, with weights :math:`p(x_t | z_t) p(z_t | z_{t-1}) / q(z_t | z_{t-1}, x_t)`. The notes
       on RNNs as probabilistic models (section 2.3) write :math:`p(z_t | x_t, z_{t-1}) / q`, which leaves out the
-      factor :math:`p(x_t | z_{t-1})`; it differs between particles, and without it the estimate is biased.
+      factor :math:`p(x_t | z_{t-1})`; it differs between particles, and without it the estimate is biased;
+    - an object with ``posterior(prior, x, u)``, such as `hs.Correction`: a distribution to draw z_t from, made of the
+      model's own `prior` p(z_t | z_{t-1}) and of x_t, with the same weights. For an `hs.RNN` it is this or
+      ``"bootstrap"``.
 
     `resampling` is systematic, stratified, multinomial or residual, and happens where the effective sample size falls
     below `threshold` times the particles: 1 is at every step, 0 never.
@@ -105,6 +117,10 @@ class ParticleFilter(SequenceModel):
         """The same filter with other random numbers."""
         return eqx.tree_at(lambda self: self.seed, self, _words(key))
 
+    def with_key(self, key: PRNGKeyArray) -> "ParticleFilter":
+        """`reseed`, by the name under which learning asks a part that draws for other random numbers."""
+        return self.reseed(key)
+
     def initial(self) -> ParticleState:
         """Particles drawn from the first hidden state's distribution, all of the same weight."""
         key, first_key = jr.split(_key(self.seed))
@@ -119,17 +135,21 @@ class ParticleFilter(SequenceModel):
         weights = uniform_log_weights(self, self.particles)
         if self.scheme.holds_next:
             return ParticleState(particles, recentred(weights, scores), jr.key_data(key), nothing)
-        return ParticleState(particles, weights, jr.key_data(key), nothing, no_input(self.model), jnp.asarray(False))
+        before = no_given(self.model, particles)
+        return ParticleState(particles, weights, jr.key_data(key), nothing, before, jnp.asarray(False))
 
     def prepare(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Observation:
-        """The observation itself: what it says depends on the particles."""
-        return Observation(x, u, None)
+        """The observation itself: what it says depends on the particles. With it, what the model makes of it alone."""
+        return Observation(x, u, None, self._element(x, u))
 
     def prepare_partial(
         self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None, observed: Shaped[Array, "..."]
     ) -> Observation:
         """The observation and which entries of it were seen. A missing step leaves the weights as they are."""
         return Observation(x, u, observed)
+
+    def _element(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None) -> Any:
+        return self.model.prepare(x, u) if sees_observations(self.model) else None
 
     def step(self, state: ParticleState, element: Observation) -> ParticleState:
         """Weigh, normalise, resample if the effective sample size is too small, move."""
@@ -144,9 +164,13 @@ class ParticleFilter(SequenceModel):
             ancestors, chosen, weights = self._resample(weights, seen, resample_key)
             information = information._replace(resampled=chosen, ancestors=ancestors)
             particles = particles[ancestors]
-        particles, scores = self.scheme.move(self.model, particles, element, move_key)
-        state = ParticleState(particles, recentred(weights, scores), jr.key_data(key), information)
-        return state if self.scheme.holds_next else state._replace(before=element.u, begun=jnp.asarray(True))
+        before, begun = None, None
+        if self.scheme.holds_next:
+            particles, scores = self.scheme.move(self.model, particles, element, move_key)
+        else:
+            before, scores = given_by(self.model, particles, element, move_key)
+            begun = jnp.asarray(True)
+        return ParticleState(particles, recentred(weights, scores), jr.key_data(key), information, before, begun)
 
     def evidence(self, state: ParticleState, element: Observation) -> Float[Array, ""]:
         """log p(x_t | x_<t) as the particles estimate it."""
@@ -211,9 +235,11 @@ def _scheme(proposal: Any) -> Scheme:
         return proposal
     if callable(getattr(proposal, "sample", None)) and callable(getattr(proposal, "log_prob", None)):
         return Guided(proposal)
+    if callable(getattr(proposal, "posterior", None)):
+        return Corrected(proposal)
     raise HiddenStateError(
         f"proposal is {proposal!r}; it must be one of {', '.join(_SCHEMES)}, or an object with "
-        "sample(z_before, x, u, key) and log_prob(z, z_before, x, u)."
+        "sample(z_before, x, u, key) and log_prob(z, z_before, x, u), or with posterior(prior, x, u)."
     )
 
 

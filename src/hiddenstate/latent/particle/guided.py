@@ -24,6 +24,7 @@ from hiddenstate.latent.particle.scheme import (
     normalised,
     prior_mixture,
     recentred,
+    refuse_observations,
 )
 from hiddenstate.latent.particle.state import Observation, ParticleState, Weighed
 
@@ -43,6 +44,7 @@ class Guided(Scheme):
 
     def check(self, model: Any) -> None:
         """A proposal is needed, or a model whose optimal one is known."""
+        refuse_observations(model, "guided" if self.proposal is None else type(self.proposal).__name__)
         if self.proposal is None and local_of(model) is None and not has(model, "latent_posterior"):
             raise HiddenStateError(
                 f"proposal is 'guided', but the locally optimal proposal of {type(model).__name__} is not known: it "

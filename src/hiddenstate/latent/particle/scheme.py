@@ -7,12 +7,20 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 from numpyro.distributions import CategoricalLogits, Distribution
 
 from hiddenstate._types import Array
-from hiddenstate.core import dtype_of, register
+from hiddenstate.core import HiddenStateError, dtype_of, name_of, register
 from hiddenstate.distributions import MixtureDistribution
-from hiddenstate.latent.particle.conditionals import draw_first, draw_next, emission_log_probs, emissions
+from hiddenstate.latent.particle.conditionals import (
+    draw_first,
+    draw_next,
+    emission_log_probs,
+    emissions,
+    given_by,
+    sees_observations,
+)
 from hiddenstate.latent.particle.state import Observation, ParticleState, Weighed
 
 
@@ -78,7 +86,18 @@ class Bootstrap(Scheme):
 
     def move(self, model: Any, particles: Array, seen: Observation, key: Any) -> tuple[Array, Array]:
         """A draw of z_{t+1} for each."""
-        return draw_next(model, particles, seen.u, key)
+        given, imagined = given_by(model, particles, seen, jr.fold_in(key, 1))
+        particles, scores = draw_next(model, particles, given, key)
+        return particles, scores + imagined
+
+
+def refuse_observations(model: Any, proposal: str) -> None:
+    """Raise HiddenStateError if hidden states see observations, which this proposal knows nothing of."""
+    if sees_observations(model):
+        raise HiddenStateError(
+            f"proposal is {proposal!r}, but the hidden state of {name_of(model)} moves by what it observes; take "
+            "'bootstrap', or an object with posterior(prior, x, u) such as hs.Correction."
+        )
 
 
 def normalised(log_weights: Array, otherwise: Array) -> tuple[Array, Array]:

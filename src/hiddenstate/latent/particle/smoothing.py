@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from hiddenstate._types import Array
-from hiddenstate.core import Steps, dtype_of
-from hiddenstate.latent.particle.conditionals import state_count
+from hiddenstate.core import MissingDataError, Steps, dtype_of, name_of
+from hiddenstate.latent.particle.conditionals import next_of, sees_observations, state_count
 from hiddenstate.latent.particle.scheme import normalised
 from hiddenstate.latent.particle.state import Filtered, Smoothed
 from hiddenstate.ops.resampling import choice
@@ -38,15 +38,23 @@ def backward_draws(model: Any, known: Filtered, steps: Steps, key: Any, count: i
     behind it (Godsill, Doucet and West 2004).
     """
     dtype, time = dtype_of(model), steps.length
+    given_at = steps.inputs
+    if sees_observations(model):
+        if steps.observed is not None:
+            raise MissingDataError(
+                f"the hidden states of {name_of(model)} see every observation, and some are missing: what came before "
+                "cannot be drawn backwards. Use hs.filter, or fill them in."
+            )
+        given_at = jax.vmap(model.prepare)(steps.values, steps.inputs)
     inside = jnp.ones(time, bool) if steps.valid is None else steps.valid
     moves = jnp.append(inside[1:], False)
 
-    def pick(following, given):
-        particles, log_weights, u, moved, key = given
+    def pick(following, known):
+        particles, log_weights, given, moved, key = known
 
         def one(after, key):
             def density(z):
-                return model.latent_next(z, u).log_prob(after).astype(dtype)
+                return next_of(model, z, given).log_prob(after).astype(dtype)
 
             both = log_weights + jnp.where(moved, jax.vmap(density)(particles), 0.0)
             _, logits = normalised(both, log_weights)
@@ -56,8 +64,8 @@ def backward_draws(model: Any, known: Filtered, steps: Steps, key: Any, count: i
         return drawn, drawn
 
     start = jnp.broadcast_to(known.particles[-1, 0], (count, *known.particles.shape[2:]))
-    given = known.particles, known.log_weights, steps.inputs, moves, jr.split(key, time)
-    drawn = jax.lax.scan(pick, start, given, reverse=True)[1]
+    along = known.particles, known.log_weights, given_at, moves, jr.split(key, time)
+    drawn = jax.lax.scan(pick, start, along, reverse=True)[1]
     return jnp.moveaxis(drawn[_index(steps)], 0, 1)
 
 

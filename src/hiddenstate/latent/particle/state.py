@@ -22,24 +22,29 @@ class ParticleState(NamedTuple):
     """The state of a particle filter: weighted particles, and the random key of the next step as its raw numbers.
 
     Under the bootstrap proposal the particles are draws of z_t, under all others of z_{t-1}, weighted by what
-    x_1 .. x_{t-1} say. Those others also keep the last step's input (`before`), which drives the move to z_t, and
-    whether there was any step (`begun`): before the first the particles mean nothing.
+    x_1 .. x_{t-1} say. Those others also keep what the move to z_t hangs on (`before`: the last step's input, or for a
+    model that sees observations an element for each particle), and whether there was any step (`begun`): before the
+    first the particles mean nothing.
     """
 
     particles: Num[Array, "particle ..."]
     log_weights: Float[Array, " particle"]
     key: Shaped[Array, " words"]
     information: Information
-    before: Num[Array, " inputs"] | None = None
+    before: Any = None
     begun: Any = None
 
 
 class Observation(NamedTuple):
-    """The element of a step: the observation, the input beside it, and which entries were seen (None: all)."""
+    """The element of a step: the observation, the input beside it, and which entries were seen (None: all).
+
+    For a model whose hidden state sees observations, also the element that it makes of this one.
+    """
 
     x: Num[Array, "..."]
     u: Num[Array, " inputs"] | None
     observed: Shaped[Array, "..."] | None
+    element: Any = None
 
 
 class Weighed(NamedTuple):
