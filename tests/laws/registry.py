@@ -195,7 +195,6 @@ for number, (name, make, head, options) in enumerate(
     (
         ("gru", network("gru", "categorical", "zero"), "categorical", {"weighting": "trajectory", "mixing": "learned"}),
         ("mingru", network("mingru", "gaussian", "zero"), "gaussian", {"bias": True}),
-        ("stack of lstm", stack("lstm", "gaussian", "learned"), "gaussian", {"weighting": "trajectory", "bias": True}),
         ("stack of mingru", stack("mingru", "mixture-categorical", "zero"), "mixture-categorical", {}),
     )
 ):

@@ -1,5 +1,6 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
+from hiddenstate.inspect.diversity import Diversity, particles
 from hiddenstate.inspect.graphs import example_graph, graph
 from hiddenstate.inspect.homomorphisms import Homomorphism, Residual, homomorphism
 from hiddenstate.inspect.independence import Independence, Statement, independences, independent
@@ -7,6 +8,7 @@ from hiddenstate.inspect.joint import Joint, Marginal, log_joint, marginal, samp
 from hiddenstate.inspect.probes import LayerProbe, Probe, probe
 
 __all__ = [
+    "Diversity",
     "Homomorphism",
     "Independence",
     "Joint",
@@ -22,6 +24,7 @@ __all__ = [
     "independent",
     "log_joint",
     "marginal",
+    "particles",
     "probe",
     "sample_joint",
 ]

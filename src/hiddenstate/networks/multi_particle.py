@@ -139,6 +139,12 @@ class Particles(Recurrence):
             vectors = vectors + self.output_biases
         return rebatch(jax.vmap(self.rnn.head)(vectors), (self.count,))
 
+    def log_probs(
+        self, state: State, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None
+    ) -> Float[Array, " particle"]:
+        """The log-probability of the next observation `x` under each particle."""
+        return self.readouts(state, u).log_prob(x)  # pyright: ignore[reportReturnType]
+
     def _copies(self, cell: Cell, layer: int = 0) -> Copies:
         return Copies(cell, self.count, shared=layer == 0 and self.input_biases is None)
 
@@ -203,7 +209,7 @@ class MultiParticle(SequenceModel):
         weighting: Weighting = "step",
         mixing: Mixing = "uniform",
         bias: bool = False,
-        spread: float = 1.0,
+        spread: float = 0.1,
         key: PRNGKeyArray,
     ):
         if not isinstance(rnn, RNN):
@@ -255,7 +261,7 @@ class MultiParticle(SequenceModel):
         if not self._weighs:
             return self.particles.step(state, element)
         moved = self.particles.step(state.particles, element.element)
-        each = self.particles.readouts(state.particles, element.u).log_prob(element.x)
+        each = self.particles.log_probs(state.particles, element.x, element.u)
         return WeightedParticles(moved, _weighed(state.log_weights, each)[0])
 
     def readout(self, state: State, u: Num[Array, " inputs"] | None = None) -> Distribution:
@@ -306,7 +312,7 @@ class MultiParticle(SequenceModel):
         self, state: State, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None
     ) -> Float[Array, " particle"]:
         """How much each particle had to do with the observation `x`: its share in the probability of that."""
-        each = self.particles.readouts(self.particle_states(state), u).log_prob(x)
+        each = self.particles.log_probs(self.particle_states(state), x, u)
         return jnp.exp(_weighed(self.log_weights_at(state), each)[0])
 
     @property
@@ -324,7 +330,7 @@ class MultiParticle(SequenceModel):
     ) -> tuple[Float[Array, " time"], WeightedParticles]:
         def every(states: State, element: Element, x: Any, u: Any) -> Array:
             del element
-            return self.particles.readouts(states, u).log_prob(x)  # pyright: ignore[reportReturnType]
+            return self.particles.log_probs(states, x, u)
 
         each, moved = over_time(self.particles, strategy, state.particles, steps, every)
         if steps.valid is not None:
@@ -367,7 +373,7 @@ def build_multi_particle(
     weighting: Weighting = "step",
     mixing: Mixing = "learned",
     bias: bool = True,
-    spread: float = 1.0,
+    spread: float = 0.1,
     **options: Any,
 ) -> MultiParticle:
     """A `MultiParticle` over the network that the recipe of this cell builds, whose options it takes.
