@@ -12,6 +12,7 @@ from hiddenstate.cli.decode import decode
 from hiddenstate.cli.errors import Commands
 from hiddenstate.cli.fit import fit
 from hiddenstate.cli.forecast import forecast
+from hiddenstate.cli.inspect import inspect
 from hiddenstate.cli.predict import predict
 from hiddenstate.cli.sample import sample
 from hiddenstate.cli.score import score
@@ -49,6 +50,7 @@ def about(
 
 for command in (compare, select, fit, score, predict, forecast, decode, sample, stream, datasets):
     app.command()(command)
+app.add_typer(inspect)
 
 
 def main() -> None:

@@ -261,7 +261,7 @@ def _point_masses(following: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _flat(tree: Any, axes: int) -> np.ndarray:
     """All numbers of a state in one row."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    leaves: list[Any] = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
     rows = [leaf.reshape(*leaf.shape[:axes], -1) for leaf in leaves]
     return np.concatenate([part.astype(float) for row in rows for part in (row.real, row.imag)], -1)
 

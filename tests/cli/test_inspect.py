@@ -1,0 +1,72 @@
+import subprocess
+import sys
+
+import pytest
+
+import hiddenstate as hs
+
+
+def test_the_graph_of_a_saved_network(run, temps, tmp_path):
+    out = tmp_path / "graph.svg"
+    result = run("inspect", "graph", temps, "--steps", 4, "--form", "loop", "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "RNN of Vanilla, 4 steps: H_t -> X_t, X_t -> H_t+1, H_t -> H_t+1",
+        "X_t from X_<t given H_t: holds by structure",
+        "H_t+1 from X_<t given H_t, X_t: holds by structure",
+        "H_t+1 from X_>t given H_t, X_t: holds only by determinism",
+        "H_t+1 from X_<t and X_>t given H_t, X_t: holds only by determinism",
+        "H_t from X_>=t given X_<t: holds only by determinism",
+        "X_t from X_<t-1 given X_t-1: does not hold",
+        "X_t from X_<t: does not hold",
+        f"drawn in {out}",
+    ]
+    assert out.read_text().startswith("<?xml")
+
+
+def test_the_graph_of_a_latent_model_in_both_views(run, tmp_path):
+    path = tmp_path / "hmm.safetensors"
+    emission = hs.emissions.Categorical(probs=[[0.9, 0.1], [0.2, 0.8]])
+    hs.save(hs.HMM([0.5, 0.5], [[0.7, 0.3], [0.4, 0.6]], emission), path)
+    assert "HMM, 2 steps: Z_t -> X_t, Z_t -> Z_t+1" in run("inspect", "graph", path, "--steps", 2).stdout
+    belief = run("inspect", "graph", path, "--view", "recurrence", "--steps", 3)
+    assert "H_t+1 from X_>t given H_t, X_t: holds only by determinism" in belief.stdout
+
+
+def test_examples_need_no_file(run):
+    result = run("inspect", "graph", "switching")
+    assert result.exit_code == 0
+    assert "S_t+1 from X_>t given S_t, X_t: does not hold" in result.stdout
+    assert run("inspect", "graph", "hmm", "--steps", 1).exit_code == 0
+
+
+def test_what_is_wrong_is_said(fails, run, story, temps, tmp_path):
+    said = fails("inspect", "graph", "transformer")
+    assert said == "error: transformer is no file and no example; examples are rnn, hmm, particle-filter, switching."
+    assert str(story) in fails("inspect", "graph", story)
+    assert "a plot is written as" in fails("inspect", "graph", temps, "--out", tmp_path / "graph.txt")
+    assert "cannot write" in fails("inspect", "graph", "rnn", "--out", tmp_path / "nowhere" / "graph.svg")
+    for words in (["--steps", "0"], ["--form", "circle"], ["--view", "top"], []):
+        result = run("inspect", "graph", *(["rnn"] if words else []), *words)
+        assert result.exit_code == 2
+        assert result.stderr
+
+
+@pytest.mark.parametrize("words", [["inspect"], ["inspect", "graph"]])
+def test_help_has_an_example(run, words):
+    result = run(*words, "--help")
+    assert result.exit_code == 0
+    assert "hiddenstate inspect graph" in result.output.split("Example:")[1]
+
+
+def test_help_imports_nothing_heavy():
+    code = """
+import sys
+from typer.testing import CliRunner
+from hiddenstate.cli import app
+for words in (["--help"], ["inspect", "--help"], ["inspect", "graph", "--help"]):
+    assert CliRunner().invoke(app, words).exit_code == 0
+print(sorted({"jax", "numpy", "networkx", "matplotlib", "equinox"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
