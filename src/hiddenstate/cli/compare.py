@@ -19,6 +19,9 @@ TASK = {"states": 4, "symbols": 6, "sequences": 200, "length": 50, "concentratio
 TASKS = "adding, parity, selective-copying, reversing"
 """The tasks of memory, `hiddenstate.learn.challenges.CHALLENGES`, said here so that help needs no JAX."""
 
+CONTESTS = "multimodal"
+"""The tasks of prediction that are tried from several seeds, `hiddenstate.learn.contests.CONTESTS`."""
+
 DEFAULT = "sunspots"
 """The embedded set that is compared on if no data are given."""
 
@@ -51,7 +54,8 @@ def compare(
             metavar="NAME",
             help="In place of DATA: hmm, sequences from a random HMM, whose best possible prediction is known "
             "(its sizes can follow: hmm:states=4,symbols=6,sequences=200,length=50,concentration=0.2); or a task "
-            f"of memory, with examples of its own and a mark that says who has solved it: {TASKS}.",
+            f"of memory, with examples of its own and a mark that says who has solved it: {TASKS}; or {CONTESTS}, "
+            "where every model learns from five seeds and the best possible prediction is known, too.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -75,7 +79,7 @@ def compare(
 
     make_folder(out)
     run_key, plot_key = jr.split(jr.key(seed))
-    if task in TASKS.split(", "):
+    if task in (*TASKS.split(", "), *CONTESTS.split(", ")):
         _refuse_reading(data, reading)
         result = _attempt(task, listed(models), run_key, seed)
         about: dict[str, Any] = {"data": f"--task {task}", "seed": seed}
@@ -103,12 +107,14 @@ def _compare(sequences: Any, known: Any, models: list[str] | None, key: Any, see
 
 
 def _attempt(task: str, models: list[str] | None, key: Any, seed: int) -> "Comparison":
-    """The networks that try to solve a task of memory, with a note before each."""
+    """The networks that try a task of memory, or one of prediction from several seeds, with a note before each."""
     from hiddenstate.learn.challenges import CHALLENGES, attempt
+    from hiddenstate.learn.contests import CONTESTS, contest
 
-    challenge = CHALLENGES[task]
-    note(f"--task {task}: {challenge.about}; seed {seed}")
-    return attempt(task, models, key=key, announce=_announcer(len(models or challenge.contenders)))
+    tried = CHALLENGES.get(task) or CONTESTS[task]
+    run = attempt if task in CHALLENGES else contest
+    note(f"--task {task}: {tried.about}; seed {seed}")
+    return run(task, models, key=key, announce=_announcer(len(models or tried.contenders)))
 
 
 def _announcer(count: int) -> Callable[[str], None]:
@@ -146,7 +152,9 @@ def _task(words: str, seed: int) -> Any:
 
     name, _, rest = words.partition(":")
     if name != "hmm":
-        raise hs.HiddenStateError(f"--task is {words!r}; it must be hmm, hmm:states=3,length=50 and so on, or {TASKS}.")
+        raise hs.HiddenStateError(
+            f"--task is {words!r}; it must be hmm, hmm:states=3,length=50 and so on, {TASKS}, or {CONTESTS}."
+        )
     options: dict[str, Any] = dict(TASK)
     for pair in listed(rest) or ():
         option, _, value = (part.strip() for part in pair.partition("="))

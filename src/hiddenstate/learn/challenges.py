@@ -98,7 +98,7 @@ def attempt(
     know. `sequences` and `steps` shorten it.
     """
     challenge = CHALLENGES[name]
-    tried = _contenders(name, challenge, contenders)
+    tried = chosen(name, challenge.contenders, contenders)
     train_key, validation_key, test_key, *keys = jr.split(key, 3 + len(tried))
     count = sequences or challenge.sequences
     held = min(HELD_OUT, count)
@@ -121,14 +121,15 @@ def attempt(
     return ranked(found, parts, key=key, threshold=challenge.solved)
 
 
-def _contenders(
-    name: str, challenge: Challenge, names: Sequence[str] | None
+def chosen(
+    name: str, contenders: Mapping[str, tuple[str, Mapping[str, Any]]], names: Sequence[str] | None
 ) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """The contenders of a task, or those that are named; a recipe takes the size of the first contender."""
     if names is None:
-        return dict(challenge.contenders)
-    unknown = [label for label in names if label not in challenge.contenders and "(" in label]
+        return dict(contenders)
+    unknown = [label for label in names if label not in contenders and "(" in label]
     if unknown:
-        known = ", ".join(challenge.contenders)
+        known = ", ".join(contenders)
         raise HiddenStateError(f"{name} has no contender {unknown[0]!r}; it has {known}, or takes the name of a model.")
-    hidden = next(iter(challenge.contenders.values()))[1]["hidden"]
-    return {label: challenge.contenders.get(label, (label, {"hidden": hidden})) for label in names}
+    hidden = next(iter(contenders.values()))[1]["hidden"]
+    return {label: contenders.get(label, (label, {"hidden": hidden})) for label in names}

@@ -113,7 +113,8 @@ def meaning(comparison: Comparison) -> str:
     """The table in words."""
     best = comparison.rows[0]
     unit = unit_of(comparison)
-    said = f"nats per {unit}: lower is better; ± is one standard error, and differences are taken {unit} by {unit}."
+    over, pair = ("", unit) if comparison.seeds is None else (f" over {comparison.seeds} seeds", "seed")
+    said = f"nats per {unit}: lower is better; ± is one standard error{over}, and differences are taken {pair} by {pair}."
     if not np.isfinite(best.nats_per_step):
         return f"{said} No model gave the held-out data a finite probability."
     if isinstance(comparison.test, Pairs):
