@@ -1,13 +1,16 @@
 import itertools
 
+import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import networkx as nx
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import hiddenstate as hs
+from hiddenstate.core import partition
 from hiddenstate.inspect import (
     example_graph,
     graph,
@@ -41,17 +44,17 @@ def network(name, head="categorical", hidden=2, inputs=0, seed=0):
     read, family = (2, hs.heads.Categorical) if symbols else (1, hs.heads.Bernoulli)
     cell = CELLS[name](read + inputs, hidden, key=cell_key)
     made = hs.RNN(cell, family(hidden + inputs, 2 if symbols else 1, key=head_key), inputs=inputs)
-    return hs.cast(perturbed(made, noise_key), "float64")
-
-
-def perturbed(model, key):
-    from laws.registry import perturbed as shake
-
-    return shake(model, key)
+    learned, rest = partition(hs.cast(made, "float64"))
+    vector, back = ravel_pytree(learned)
+    return eqx.combine(back(vector + 0.5 * jr.normal(noise_key, vector.shape)), rest)
 
 
 def weather():
     return hs.HMM([0.6, 0.4], MATRIX, hs.emissions.Categorical(probs=EMITTED))
+
+
+def unbounded():
+    return hs.HMM([0.6, 0.4], MATRIX, hs.emissions.Poisson(rates=[1.0, 5.0]))
 
 
 @pytest.fixture(scope="module")
@@ -346,6 +349,24 @@ def test_the_joint_of_functions_is_their_product():
     assert sample_joint(made, key=jr.key(0), n=2).hidden.shape == (2, 3)
 
 
+def test_noise_makes_states_random_and_takes_away_what_determinism_gave():
+    quiet = network("vanilla")
+    model = hs.cast(hs.RNN(hs.cells.Noisy(quiet.cell, 0.3), quiet.head), "float64")
+    made = graph(model, 4)
+    assert [made.nodes[f"H{t}"]["conditional"] for t in (1, 2, 4)] == ["delta", "random", "random"]
+    assert arrows(made) == arrows(graph(quiet, 4))
+    assert [statement.because for statement in independences(made)] == ["structure", "structure", *[None] * 5]
+    xs, states = sample_joint(made, key=jr.key(0), n=2)
+    for x, h, found in zip(np.asarray(xs), np.asarray(states), log_joint(made, xs, states), strict=True):
+        due = sum(float(quiet.readout(jnp.asarray(h[t])).log_prob(x[t])) for t in range(4))
+        for t in range(3):
+            noise = (h[t + 1] - np.asarray(quiet.step(jnp.asarray(h[t]), quiet.prepare(jnp.asarray(x[t]))))) / 0.3
+            due += float((-0.5 * noise**2 - np.log(0.3 * np.sqrt(2 * np.pi))).sum())
+        assert float(found) == pytest.approx(due, abs=1e-10)
+    assert np.isneginf(log_joint(made, xs, states.at[0, 0].add(1.0))[0])
+    assert "X1>H2(1)" in arrows(graph(hs.ParticleFilter(model, 2, key=jr.key(0)), 2))
+
+
 def test_a_filter_with_its_seed_is_a_network():
     model = hs.ParticleFilter(weather(), 5, key=jr.key(2))
     made = graph(model, 4, view="recurrence")
@@ -382,6 +403,7 @@ def test_inputs_join_the_joint():
         (lambda: independent(nx.DiGraph(), "X1", "X2"), "it must be what hs.inspect.graph"),
         (lambda: sample_joint(example_graph("rnn", 2), key=jr.key(0)), "the example 'rnn', which has no numbers"),
         (lambda: marginal(graph(weather(), 30)), "there are 2^30 sequences"),
+        (lambda: marginal(graph(unbounded(), 2)), "observations that are no symbols or bits"),
         (lambda: marginal(graph(weather(), 3), given=3), "given is 3; it must be a whole number from 0 to 2."),
         (lambda: log_joint(graph(weather(), 3), [[0, 1]], [[0, 1]]), "with 3 steps"),
         (lambda: log_joint(graph(weather(), 2), [[0, 5]], [[0, 1]]), "holds 5 at step 1"),

@@ -271,7 +271,7 @@ def _latent_tables(model: Any, alphabet: np.ndarray, us: Any, steps: int) -> _Ta
     if states is None:
         raise HiddenStateError(
             f"the hidden variables of {name_of(model)} are no symbols, so they cannot be summed out one by one; "
-            "marginal takes networks, and latent models such as hs.HMM."
+            "marginal takes networks without noise, and latent models such as hs.HMM."
         )
     symbols = jnp.asarray(alphabet, _kind(alphabet, model))
     first, emission, move = _latent_conditionals(model, jnp.arange(states), symbols, us, steps)
