@@ -1,5 +1,6 @@
 """Tasks of prediction that every model learns from several seeds."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax.random as jr
@@ -9,7 +10,7 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.cli.compare import CONTESTS as NAMED
 from hiddenstate.learn.contests import CONTESTS, _rank, contest
-from hiddenstate.report.comparison import meaning
+from hiddenstate.report.comparison import meaning, write_comparison
 
 
 def test_the_command_line_names_every_contest():
@@ -23,10 +24,23 @@ def found():
 
 def test_scores_are_means_over_seeds(found):
     (row,) = found.rows
-    assert found.seeds == 2 and row.standard_error > 0
+    assert found.seed_scores["vanilla"].shape == (2,) and row.standard_error > 0
+    assert row.nats_per_step == pytest.approx(found.seed_scores["vanilla"].mean())
     assert row.nats_per_step == pytest.approx(found.step_nats["vanilla"].mean())
     assert row.above_optimal == pytest.approx(row.nats_per_step - found.optimal_nats_per_step)
     assert "one standard error over 2 seeds, and differences are taken seed by seed" in meaning(found)
+
+
+def test_everything_is_written(found, tmp_path):
+    write_comparison(found, tmp_path, about={}, key=jr.key(0))
+    assert len((tmp_path / "seeds.csv").read_text().splitlines()) == 3
+    assert hs.load(tmp_path / "models" / "vanilla.safetensors").cell.hidden_size == 12
+
+
+def test_models_are_compared_seed_by_seed(found):
+    rows = found.rows[0], replace(found.rows[0], model="other", difference=2.0)
+    both = replace(found, rows=rows, seed_scores={"vanilla": np.array([1.0, 2.0]), "other": np.array([3.0, 5.0])})
+    assert "other is 2.5000 ± 0.5000 behind vanilla." in meaning(both)
 
 
 def test_the_best_possible_is_that_of_the_task(found):
@@ -36,15 +50,15 @@ def test_the_best_possible_is_that_of_the_task(found):
 
 
 def test_errors_and_differences_are_those_of_the_seeds():
-    test = hs.Sequences.padded(np.zeros((1, 2)))
     fits = SimpleNamespace(best=SimpleNamespace(model=None, reason=""), fits=[SimpleNamespace(converged=True)])
-    nats = {"worse": np.array([[[3.0, 5.0]], [[5.0, 7.0]]]), "better": np.array([[[1.0, 1.0]], [[2.0, 4.0]]])}
-    better, worse = _rank(dict.fromkeys(nats, (fits, 1.0)), nats, test, np.array([[0.5, 1.5]]))
-    assert (better.model, better.nats_per_step, better.above_optimal) == ("better", 2.0, 1.0)
-    assert (worse.nats_per_step, worse.difference) == (5.0, 3.0)
-    # scores 4 and 6 for the worse, 1 and 3 for the better: the same difference for both seeds
-    assert worse.standard_error == pytest.approx(np.std([4.0, 6.0], ddof=1) / np.sqrt(2))
-    assert worse.difference_error == better.difference_error == 0.0
+    scores = {"worse": np.array([4.0, 6.0, 5.0]), "better": np.array([1.0, 3.0, 2.5])}
+    better, worse = _rank(dict.fromkeys(scores, (fits, 1.0)), scores, 1.0)
+    assert (better.model, better.nats_per_step, better.difference) == ("better", 6.5 / 3, 0.0)
+    assert better.above_optimal == pytest.approx(6.5 / 3 - 1)
+    assert worse.nats_per_step == 5.0 and worse.standard_error == pytest.approx(1 / np.sqrt(3))
+    # 3, 3 and 2.5 apart: far less than two independent errors would say
+    assert worse.difference == pytest.approx(8.5 / 3)
+    assert worse.difference_error == pytest.approx(np.sqrt(0.5 / 3 / 2 / 3))
 
 
 def test_the_plain_network_has_as_much_state_and_no_fewer_parameters():

@@ -127,8 +127,8 @@ class Comparison:
     split: str
     optimal_nats: np.ndarray | None = None
     """-log p of every held-out step under the best possible prediction, where that is known."""
-    seeds: int | None = None
-    """From how many seeds every model was learned, where scores and errors are those over seeds."""
+    seed_scores: dict[str, np.ndarray] | None = None
+    """The nats per step from every seed, where models were learned from several: rows are then means over seeds."""
 
     @property
     def optimal_nats_per_step(self) -> float | None:

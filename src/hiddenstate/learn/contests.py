@@ -10,7 +10,7 @@ import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.catalogue import build
-from hiddenstate.core import HiddenStateError, Sequences, parameter_count
+from hiddenstate.core import HiddenStateError, parameter_count
 from hiddenstate.data import tasks
 from hiddenstate.learn.challenges import chosen
 from hiddenstate.learn.compare import Comparison, Row
@@ -49,7 +49,7 @@ CONTESTS: dict[str, Contest] = {
         {
             "multi-particle": ("multi-particle", {"cell": "gru", "hidden": 12, "particles": 4, **_SPREAD}),
             "gru": ("gru", {"hidden": 48, **_SPREAD}),
-            "gru (mixture head)": ("gru", {"hidden": 48, "head": "mixture-gaussian", "components": 4, **_SPREAD}),
+            "gru (mixture)": ("gru", {"hidden": 48, "head": "mixture-gaussian", "components": 4, **_SPREAD}),
         },
         1000,
         SGD(steps=1200, batch_size=64, learning_rate=1e-2, decay="cosine", evaluate_steps=200),
@@ -98,9 +98,10 @@ def contest(
         fits = fit_seeds(make, train, method, key=own_key, seeds=seeds, validation=validation, progress=progress)
         found[label] = fits, time.perf_counter() - began
     nats = {label: np.stack([step_nats(model, test) for model in fits.models]) for label, (fits, _) in found.items()}
+    scores = {label: np.array([score_of(one, test).nats_per_step for one in each]) for label, each in nats.items()}
     optimal = -np.asarray(task.optimal_step_log_probs(test), np.float64)
     return Comparison(
-        _rank(found, nats, test, optimal),
+        _rank(found, scores, score_of(optimal, test).nats_per_step),
         {label: fits.best.model for label, (fits, _) in found.items()},
         {label: fits.best.history for label, (fits, _) in found.items()},
         train,
@@ -108,17 +109,15 @@ def contest(
         {label: each.mean(axis=0) for label, each in nats.items()},
         f"{count} sequences to learn from, {held} to stop by, {held} held out; each model from {seeds} seeds.",
         optimal,
-        seeds,
+        scores,
     )
 
 
 def _rank(
-    found: Mapping[str, tuple[Fits, float]], nats: Mapping[str, np.ndarray], test: Sequences, optimal: np.ndarray
+    found: Mapping[str, tuple[Fits, float]], scores: Mapping[str, np.ndarray], best_possible: float
 ) -> tuple[Row, ...]:
     """The rows of the table, best first: means and standard errors over seeds."""
-    scores = {label: np.array([score_of(one, test).nats_per_step for one in each]) for label, each in nats.items()}
     order = sorted(found, key=lambda label: (not np.isfinite(scores[label].mean()), scores[label].mean()))
-    best_possible = score_of(optimal, test).nats_per_step
     rows = []
     for label in order:
         fits, seconds = found[label]

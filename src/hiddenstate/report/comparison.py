@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+import polars as pl
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -36,6 +38,7 @@ def write_comparison(
 ) -> None:
     """Write table.csv, table.json, about.json, models and plots; the key is for bands that are sampled.
 
+    Where models were learned from several seeds, seeds.csv has the score of each.
     `about` says what was compared, on which data and with which seed.
     """
     folder = Path(folder)
@@ -43,6 +46,9 @@ def write_comparison(
     frame = comparison.frame()
     write_text(to_csv(frame), folder / "table.csv")
     write_text(to_json(frame), folder / "table.json")
+    if comparison.seed_scores is not None:
+        seeds = {"seed": np.arange(len(next(iter(comparison.seed_scores.values())))), **comparison.seed_scores}
+        write_text(to_csv(pl.DataFrame(seeds)), folder / "seeds.csv")
     written = {**about, "split": comparison.split, "hiddenstate": __version__, "jax": jax.__version__}
     write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", folder / "about.json")
     for name, model in comparison.models.items():
@@ -66,9 +72,12 @@ def print_ranking(comparison: Comparison) -> None:
     extra = (["above optimal"] if known else []) + ([measure] if measure else [])
     for name in (f"nats per {unit_of(comparison)}", "to the best", *extra, "parameters", "sec"):
         table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-    table.add_column("note")
+    noted = comparison.seed_scores is None  # from several seeds all have the same budget, and there is nothing to note
+    if noted:
+        table.add_column("note")
     for row in comparison.rows:
-        table.add_row(*_cells(row, comparison.rows[0]), style="dim" if row.baseline else "")
+        cells = _cells(row, comparison.rows[0])
+        table.add_row(*(cells if noted else cells[:-1]), style="dim" if row.baseline else "")
     Console(highlight=False, markup=False, emoji=False).print(table)
 
 
@@ -89,6 +98,16 @@ def _cells(row: Row, best: Row) -> tuple[str, ...]:
         f"{row.seconds:.1f}",
         ", ".join(notes),
     )
+
+
+def _seed_by_seed(scores: Mapping[str, np.ndarray], order: list[str]) -> str:
+    """How far each model is behind the one before it, in words."""
+    said = []
+    for ahead, behind in pairwise(order):
+        apart = scores[behind] - scores[ahead]
+        error = apart.std(ddof=1) / np.sqrt(len(apart))
+        said.append(f" {behind} is {apart.mean():.4f} ± {error:.4f} behind {ahead}.")
+    return "".join(said)
 
 
 def _answers(comparison: Comparison) -> str:
@@ -113,7 +132,8 @@ def meaning(comparison: Comparison) -> str:
     """The table in words."""
     best = comparison.rows[0]
     unit = unit_of(comparison)
-    over, pair = ("", unit) if comparison.seeds is None else (f" over {comparison.seeds} seeds", "seed")
+    seeds = comparison.seed_scores
+    over, pair = ("", unit) if seeds is None else (f" over {len(seeds[best.model])} seeds", "seed")
     said = f"nats per {unit}: lower is better; ± is one standard error{over}, and differences are taken {pair} by {pair}."
     if not np.isfinite(best.nats_per_step):
         return f"{said} No model gave the held-out data a finite probability."
@@ -125,6 +145,7 @@ def meaning(comparison: Comparison) -> str:
         listed = close[0] if len(close) == 1 else f"{', '.join(close[:-1])} and {close[-1]}"
         said += f", but {listed} {'is' if len(close) == 1 else 'are'} within two standard errors of it"
     said += "."
+    said += "" if seeds is None else _seed_by_seed(seeds, [row.model for row in comparison.rows])
     if best.above_optimal is not None:
         said += (
             f" The best possible prediction needs {comparison.optimal_nats_per_step:.4f} nats per step here, "
