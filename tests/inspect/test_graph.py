@@ -20,6 +20,7 @@ from hiddenstate.inspect import (
     marginal,
     sample_joint,
 )
+from hiddenstate.networks.ending import Ending
 
 CELLS = {
     "vanilla": hs.cells.Vanilla,
@@ -123,6 +124,10 @@ def test_particles_are_simulated_from_resampled_and_propagated():
     guided = graph(hs.ParticleFilter(weather(), 50, "guided", key=jr.key(0)), 2, particles=4)
     assert arrows(guided) >= {"X1>H2(1)", "X1>H2(4)"}
     assert "H1(5)" not in guided
+
+
+def test_a_network_inside_another_model_is_no_particle(gru):
+    assert arrows(graph(Ending(gru, 1), 2)) == {"H1>X1", "H2>X2", "H1>H2", "X1>H2"}
 
 
 def test_a_switching_model_copies_or_draws_its_state():
@@ -400,6 +405,7 @@ def test_inputs_join_the_joint():
         (lambda: example_graph("rrn", 3), "name is 'rrn'; it must be one of rnn, hmm, particle-filter, switching."),
         (lambda: independent(example_graph("rnn", 2), "X9", "X1"), "a names 'X9', which is no variable"),
         (lambda: independent(example_graph("rnn", 2), "X1", []), "b is empty"),
+        (lambda: independent(example_graph("rnn", 2), 1, "X1"), "a is 1; it must be the name of a variable"),
         (lambda: independent(nx.DiGraph(), "X1", "X2"), "it must be what hs.inspect.graph"),
         (lambda: sample_joint(example_graph("rnn", 2), key=jr.key(0)), "the example 'rnn', which has no numbers"),
         (lambda: marginal(graph(weather(), 30)), "there are 2^30 sequences"),

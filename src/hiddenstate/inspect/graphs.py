@@ -126,16 +126,16 @@ def example_pattern(name: str) -> Pattern:
 def pattern_of(model: Any, view: View = "generative", particles: int = SHOWN_PARTICLES) -> Pattern:
     """What repeats itself at every step of the graph of a model, found from its capabilities."""
     refuse_conditional(model)
-    hidden = getattr(model, "model", None)
-    if view == "generative" and (has(hidden, "latent_next") or has(hidden, "latent_update")):
-        shown = min(particles, getattr(model, "particles", particles))
+    hidden, cloud = getattr(model, "model", None), getattr(model, "particles", None)
+    if view == "generative" and isinstance(cloud, int) and (has(hidden, "latent_next") or has(hidden, "latent_update")):
+        shown = min(particles, cloud)
         looking = has(hidden, "latent_update") or not getattr(getattr(model, "scheme", None), "holds_next", True)
         return _particle_pattern(name_of(model), shown, inputs=bool(model.inputs), looking=looking)
     if view == "generative" and (has(model, "latent_next") or has(model, "smooth")):
         history = getattr(getattr(model, "emission", None), "history", 0)
         return _latent_pattern(name_of(model), inputs=bool(model.inputs), history=history)
     if not isinstance(model, SequenceModel):
-        known = f"a {name_of(model)}, which is no recurrence" if has(model, "latent_next") else repr(model)
+        known = repr(model) if isinstance(model, str | int | float | None) else f"of the class {name_of(model)}"
         raise HiddenStateError(
             f"model is {known}; it must be a model of sequences, such as hs.RNN, hs.HMM or hs.ParticleFilter."
         )

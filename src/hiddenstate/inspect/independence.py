@@ -191,6 +191,8 @@ def _open_trail(graph: nx.DiGraph, a: Iterable[str], b: Iterable[str], given: se
 
 def _nodes(graph: nx.DiGraph, given: str | Iterable[str], name: str) -> tuple[str, ...]:
     check_graph(graph)
+    if not isinstance(given, Iterable):
+        raise HiddenStateError(f"{name} is {given!r}; it must be the name of a variable, or several.")
     nodes = (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
     for node in nodes:
         if node not in graph:
