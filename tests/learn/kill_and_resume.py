@@ -100,14 +100,18 @@ def kill(worker: subprocess.Popen, checkpoint: Path, duration: float, total: int
     return True
 
 
-def check(times: int, seed: int, epochs: int = EPOCHS, say=print) -> int:
-    """Kill workers `times` times; returns how many runs were compared, all equal."""
+def check(times: int, seed: int, epochs: int = EPOCHS, say=print, warm_up: bool = True) -> int:
+    """Kill workers `times` times; returns how many runs were compared, all equal.
+
+    Without a `warm_up` the unbroken run compiles too, so that random moments fall over a longer time than training.
+    """
     moments = random.Random(seed)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        finished(folder, "warm-up", epochs)  # compiles, so that the next ones only train
+        if warm_up:
+            finished(folder, "warm-up", epochs)  # compiles, so that the next ones only train
         duration = finished(folder, "unbroken", epochs)
-        if results(folder, "unbroken") != results(folder, "warm-up"):
+        if warm_up and results(folder, "unbroken") != results(folder, "warm-up"):
             raise SystemExit("two unbroken runs differ.")
         total = step_of(folder / "unbroken.checkpoint")
         killed = runs = 0
