@@ -94,7 +94,9 @@ if TYPE_CHECKING:
     from hiddenstate.networks import Bidirectional as Bidirectional
     from hiddenstate.networks import Embedding as Embedding
     from hiddenstate.networks import EncoderDecoder as EncoderDecoder
+    from hiddenstate.networks import FirstStep as FirstStep
     from hiddenstate.networks import MultiParticle as MultiParticle
+    from hiddenstate.networks import ParticleRNN as ParticleRNN
     from hiddenstate.networks import Stack as Stack
     from hiddenstate.networks import Summary as Summary
     from hiddenstate.networks import Transducer as Transducer
@@ -200,7 +202,9 @@ _HOMES = {
         "Bidirectional",
         "Embedding",
         "EncoderDecoder",
+        "FirstStep",
         "MultiParticle",
+        "ParticleRNN",
         "Stack",
         "Summary",
         "Transducer",

@@ -40,11 +40,15 @@ class Head(eqx.Module):
 
     def __call__(self, h: Float[Array, " hidden"]) -> Distribution:
         """The distribution that the vector `h` stands for."""
+        return self.distribution(self.parameters(h))
+
+    def parameters(self, h: Float[Array, " hidden"]) -> Float[Array, " parameter"]:
+        """The unconstrained parameters of that distribution."""
         weight, bias = self.linear
         drive = weight @ h
         if self.driven.all():
-            return self.distribution(bias + drive)
-        return self.distribution(bias.at[np.flatnonzero(self.driven)].add(drive))
+            return bias + drive
+        return bias.at[np.flatnonzero(self.driven)].add(drive)
 
     @property
     def linear(self) -> tuple[Float[Array, "driven hidden"], Float[Array, " parameter"]]:

@@ -21,6 +21,7 @@ from hiddenstate.core import HiddenStateError, cast, dtype_of, has
 from hiddenstate.distributions import ColumnsDistribution, partial_log_prob
 from hiddenstate.inference.batches import rebatch
 from hiddenstate.latent.particle.state import Observation
+from hiddenstate.ops.inverse_cdf import symbol_at
 
 CONDITIONALS = ("latent_initial", "latent_next", "latent_emission")
 
@@ -109,9 +110,15 @@ def no_input(model: Any) -> Array | None:
     return jnp.zeros(inputs, dtype_of(model)) if inputs else None
 
 
-def draw(distribution: Distribution, key: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Array:
-    """Draws in the model's precision (whole numbers as int32), from the same random bits in every precision."""
-    drawn: Any = cast(distribution, jnp.result_type(float)).sample(key, shape)
+def draw(distribution: Distribution, key: Any, dtype: Any) -> Array:
+    """A draw in the model's precision (whole numbers as int32), from the same random bits in every precision.
+
+    Symbols and normal numbers are drawn by their inverse cumulative distribution function.
+    """
+    precise: Any = cast(distribution, jnp.result_type(float))
+    if is_symbol(distribution):
+        return symbol_at(precise.probs.reshape(-1), jr.uniform(key))
+    drawn = precise.sample(key)
     return drawn.astype(dtype if jnp.issubdtype(drawn.dtype, jnp.inexact) else jnp.int32)
 
 
@@ -232,6 +239,10 @@ def emissions(model: Any, particles: Array, u: Any) -> Distribution:
 def state_count(model: Any) -> int | None:
     """How many values the hidden state has, where it is a symbol; otherwise None."""
     made = jax.eval_shape(lambda: model.latent_initial())
-    symbols = isinstance(made, CategoricalLogits | CategoricalProbs) and made.event_shape == ()
     support: Any = made.support
-    return int(support.upper_bound) + 1 if symbols else None
+    return int(support.upper_bound) + 1 if is_symbol(made) else None
+
+
+def is_symbol(distribution: Distribution) -> bool:
+    """Whether it is the distribution of one symbol."""
+    return isinstance(distribution, CategoricalLogits | CategoricalProbs) and distribution.event_shape == ()
