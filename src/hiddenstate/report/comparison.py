@@ -70,14 +70,14 @@ def print_ranking(comparison: Comparison) -> None:
     known = comparison.optimal_nats is not None
     measure = comparison.rows[0].measure
     extra = (["above optimal"] if known else []) + ([measure] if measure else [])
-    for name in (f"nats per {unit_of(comparison)}", "to the best", *extra, "parameters", "sec"):
+    short = comparison.seed_scores is not None  # one line of errors over seeds needs the room, and none has a note
+    for name in (f"nats per {unit_of(comparison)}", "to the best", *extra, "parameters", *([] if short else ["sec"])):
         table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-    noted = comparison.seed_scores is None  # from several seeds all have the same budget, and there is nothing to note
-    if noted:
+    if not short:
         table.add_column("note")
     for row in comparison.rows:
         cells = _cells(row, comparison.rows[0])
-        table.add_row(*(cells if noted else cells[:-1]), style="dim" if row.baseline else "")
+        table.add_row(*(cells[:-2] if short else cells), style="dim" if row.baseline else "")
     Console(highlight=False, markup=False, emoji=False).print(table)
 
 
@@ -134,7 +134,9 @@ def meaning(comparison: Comparison) -> str:
     unit = unit_of(comparison)
     seeds = comparison.seed_scores
     over, pair = ("", unit) if seeds is None else (f" over {len(seeds[best.model])} seeds", "seed")
-    said = f"nats per {unit}: lower is better; ± is one standard error{over}, and differences are taken {pair} by {pair}."
+    said = (
+        f"nats per {unit}: lower is better; ± is one standard error{over}, and differences are taken {pair} by {pair}."
+    )
     if not np.isfinite(best.nats_per_step):
         return f"{said} No model gave the held-out data a finite probability."
     if isinstance(comparison.test, Pairs):
