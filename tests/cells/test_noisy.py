@@ -134,7 +134,7 @@ def test_what_needs_an_exact_likelihood_says_what_to_do(use):
         ({"scale": "much"}, "scale is 'much'"),
         ({"scale": np.nan}, "finite"),
         ({"family": "uniform"}, "family is 'uniform'; it must be one of 'normal'"),
-        ({"degrees": 0}, "degrees is 0"),
+        ({"degrees": 0.0}, "degrees is 0.0; it must be a positive number"),
         ({"cell": hs.cells.MinGRU(3, 2, log_space=True, key=KEY)}, "log_space"),
         ({"cell": hs.cells.Noisy(hs.cells.Vanilla(3, 2, key=KEY))}, "cell is Noisy"),
     ],

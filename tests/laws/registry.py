@@ -371,3 +371,22 @@ CASES["particle bootstrap, linear-gaussian"] = Case(
     exact=False,
     precisions=("float32",),
 )
+
+
+def noisy(cell, head, count, **options):
+    """A particle filter over a network whose state is disturbed."""
+
+    def make(key):
+        plain = network(cell, head, "learned")(key)
+        disturbed = hs.RNN(hs.cells.Noisy(plain.cell, 0.3, **options), plain.head, initial="learned")
+        return hs.ParticleFilter(disturbed, count, threshold=1.0, key=key)
+
+    return make
+
+
+CASES["noisy lstm, categorical"] = Case(
+    "noisy", noisy("lstm", "categorical", 3, family="student-t"), SYMBOLS, exact=False, precisions=turn(1)
+)
+CASES["noisy vanilla, gaussian"] = Case(
+    "noisy", noisy("vanilla", "gaussian", 2), _line(), exact=False, precisions=turn(0)
+)
