@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hiddenstate.cli.console import note, say
-from hiddenstate.cli.options import MODELS, Seed, expanded
+from hiddenstate.cli.options import MODELS, Given, Seed, expanded
 from hiddenstate.cli.reading import LabelledReading, described, listed
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def compare(
             "where every model learns from five seeds and the best possible prediction is known, too.",
         ),
     ] = None,
+    given: Given = 0,
     seed: Seed = 0,
 ) -> None:
     """Say which model predicts your sequences best.
@@ -81,12 +82,14 @@ def compare(
     run_key, plot_key = jr.split(jr.key(seed))
     if task in (*TASKS.split(", "), *CONTESTS.split(", ")):
         _refuse_reading(data, reading)
+        _refuse_given(given)
         result = _attempt(task, listed(models), run_key, seed)
         about: dict[str, Any] = {"data": f"--task {task}", "seed": seed}
     else:
         sequences, known, data = _data(data, task, reading, seed)
-        result = _compare(sequences, known, listed(models), run_key, seed, hidden=hidden, states=states, epochs=epochs)
-        about = {"data": data, "seed": seed, "hidden": hidden, "states": states, "epochs": epochs}
+        sizes = {"hidden": hidden, "states": states, "epochs": epochs, "given": given}
+        result = _compare(sequences, known, listed(models), run_key, seed, **sizes)
+        about = {"data": data, "seed": seed, **sizes}
     note(result.split)
     print_ranking(result)
     say(meaning(result))
@@ -115,6 +118,13 @@ def _attempt(task: str, models: list[str] | None, key: Any, seed: int) -> "Compa
     run = attempt if task in CHALLENGES else contest
     note(f"--task {task}: {tried.about}; seed {seed}")
     return run(task, models, key=key, announce=_announcer(len(models or tried.contenders)))
+
+
+def _refuse_given(given: int) -> None:
+    import hiddenstate as hs
+
+    if given:
+        raise hs.HiddenStateError(f"--given is {given}, but --task says which steps are scored; leave out --given.")
 
 
 def _announcer(count: int) -> Callable[[str], None]:

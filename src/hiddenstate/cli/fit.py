@@ -8,7 +8,7 @@ import typer
 
 from hiddenstate.cli.building import Building
 from hiddenstate.cli.console import note, notes, plural, say
-from hiddenstate.cli.options import Data, Seed, expanded
+from hiddenstate.cli.options import Data, Given, Seed, expanded
 from hiddenstate.cli.reading import LabelledReading
 from hiddenstate.cli.training import Training, parts
 
@@ -25,6 +25,7 @@ def fit(
     building: Building,
     training: Training,
     out: Annotated[Path, typer.Option(metavar="PATH", help="Where to save the model.")] = Path("model.safetensors"),
+    given: Given = 0,
     seed: Seed = 0,
     checkpoint: Annotated[
         Path | None,
@@ -50,6 +51,7 @@ def fit(
     import jax.random as jr
 
     import hiddenstate as hs
+    from hiddenstate.learn.compare import given_words
 
     sequences = reading.read(data)
     split_key, build_key, fit_key = jr.split(jr.key(seed), 3)
@@ -62,10 +64,12 @@ def fit(
     kept = checkpoint or out.with_name(out.name + ".checkpoint")
     if restart:
         kept.unlink(missing_ok=True)
-    result = _run(network, train, how, fit_key, held, kept if method == "sgd" else None)
+    if given:
+        note(given_words(given))
+    result = _run(network, train, how, fit_key, held, kept if method == "sgd" else None, given)
     hs.save(result.model, out)
     kept.unlink(missing_ok=True)
-    _summary(result, train, held, out, data)
+    _summary(result, train, held, out, data, given)
 
 
 def _described(building: Building) -> dict[str, Any]:
@@ -84,27 +88,27 @@ def learns_by_em(model: str) -> bool:
     return hasattr(signature(recipe_named(model)).return_annotation, "expected_statistics")
 
 
-def _run(network: Any, train: Any, how: Any, key: Any, held: Any, kept: Path | None) -> "Fit":
+def _run(network: Any, train: Any, how: Any, key: Any, held: Any, kept: Path | None, given: int) -> "Fit":
     import hiddenstate as hs
 
     try:
-        return hs.fit(network, train, how, key=key, validation=held, checkpoint=kept)
+        return hs.fit(network, train, how, key=key, validation=held, checkpoint=kept, given=given)
     except KeyboardInterrupt:
         again = "" if kept is None else f"The same command goes on from {kept}; --restart begins anew."
         notes.print(f"interrupted. {again}".strip(), soft_wrap=True)
         raise typer.Exit(130) from None
 
 
-def _summary(result: "Fit", train: Any, held: Any, out: Path, data: str) -> None:
-    say(f"train        {_score(result.model, train)}")
+def _summary(result: "Fit", train: Any, held: Any, out: Path, data: str, given: int) -> None:
+    say(f"train        {_score(result.model, train, given)}")
     if held is not None:
-        say(f"validation   {_score(result.model, held)}")
+        say(f"validation   {_score(result.model, held, given)}")
     say(f"{'converged' if result.converged else 'not converged'}: {result.reason}")
     say(f"saved to {out} after {plural(result.history.height, 'update')}")
     note(f"next: hiddenstate score {out} NEW_DATA, or {_next(result.model, out, data)}")
 
 
-def _score(model: Any, data: Any) -> str:
+def _score(model: Any, data: Any, given: int) -> str:
     """The score in words, of a classifier with its accuracy."""
     import jax.random as jr
 
@@ -112,7 +116,7 @@ def _score(model: Any, data: Any) -> str:
     from hiddenstate.core import has
     from hiddenstate.report.evaluation import score_words
 
-    score = hs.score(model, data)
+    score = hs.score(model, data, given=given)
     if not isinstance(data, hs.Pairs):
         return str(score)
     if not has(model, "answers") or not set(data.targets.schema.kinds) <= {"symbol", "bit"}:

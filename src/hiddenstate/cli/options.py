@@ -29,6 +29,14 @@ ModelFile = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="A model that `fit` or `compare` has saved.", show_default=False),
 ]
+Given = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Read the first so many steps of each sequence without scoring them: the likelihood given these.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Where all random numbers come from: same seed, same result.")]
 
 

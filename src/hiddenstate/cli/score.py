@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hiddenstate.cli.console import note, plural, say
-from hiddenstate.cli.options import Data, ModelFile, Seed, expanded
+from hiddenstate.cli.options import Data, Given, ModelFile, Seed, expanded
 from hiddenstate.cli.reading import Rereading, load_model
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def score(
             help="Draw calibration, or with --horizon the scores by steps ahead (.png, .pdf, .svg).",
         ),
     ] = None,
+    given: Given = 0,
     seed: Seed = 0,
 ) -> None:
     """Say how well a model predicts sequences, step by step; or how well it answers them.
@@ -52,6 +53,8 @@ def score(
     import jax.random as jr
 
     import hiddenstate as hs
+    from hiddenstate.inference import data_for
+    from hiddenstate.learn.compare import given_words
     from hiddenstate.report.style import check_ending
     from hiddenstate.report.tables import check_ending as check_table
 
@@ -64,6 +67,9 @@ def score(
     if isinstance(sequences, hs.Pairs) and not sequences.scored_steps:
         names = ", ".join(repr(column.name) for column in sequences.targets.schema.columns)
         raise hs.DataError(f"{data} has no answers in {names} to score by; predict gives them.")
+    if given:
+        sequences = data_for(network, sequences, given)
+        note(given_words(given))
     _nats(network, sequences, per_sequence, out)
     found = hs.evaluate(network, sequences, key=jr.key(seed), horizon=horizon, n=samples)
     _judgement(found, seed)

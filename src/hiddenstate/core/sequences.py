@@ -335,16 +335,38 @@ class Sequences:
             )
         return replace(self, context=np.array(steps) if steps.any() else None)
 
+    def given(self, steps: int) -> "Sequences":
+        """The same sequences with at least the first `steps` of each as context, which is read and not scored.
+
+        So their log-probability is the conditional one given x_1 .. x_steps (remark 1 of Choe, Shin and Spencer 2017,
+        for one step). Unlike with `after`, sequences may be shorter: of one that is no longer, nothing counts.
+        """
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 0:
+            raise DataError(f"given is {steps!r}; it must be a whole number of steps, 0 or more.")
+        if steps == 0:
+            return self
+        context = np.minimum(steps if self.context is None else np.maximum(self.context, steps), self.lengths)
+        if (context == self.lengths).all():
+            raise DataError(
+                f"given is {steps}, but the longest sequence has {int(self.lengths.max())} steps: nothing is left to "
+                "score."
+            )
+        return replace(self, context=context)
+
     def pieces(self, length: int) -> "Sequences":
         """Every sequence cut into consecutive pieces of `length` steps, the last one shorter.
 
-        What came before a piece is forgotten: it makes minibatches out of one long sequence.
+        What came before a piece is forgotten: it makes minibatches out of one long sequence. Steps that were context
+        stay so.
         """
         if length < 1:
             raise DataError(f"the length of pieces is {length}; it must be at least 1.")
         cuts = [(i, s) for i, total in enumerate(self.lengths) for s in range(0, int(total), length)]
         rows, starts = (np.array(part) for part in zip(*cuts, strict=True))
-        return self.select(rows).window(starts, starts + length)
+        cut = self.select(rows).window(starts, starts + length)
+        if self.context is None:
+            return cut
+        return replace(cut, context=np.clip(self.context[rows] - starts, 0, cut.lengths))
 
     def window(self, start: Any, stop: Any) -> "Sequences":
         """Steps `start` to `stop` (not included) of every sequence; both may differ between sequences."""

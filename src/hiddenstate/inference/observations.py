@@ -120,9 +120,19 @@ def sources_for(model: ConditionalModel, data: Any) -> Sequences:
     return data
 
 
-def data_for(model: SequenceModel | ConditionalModel, data: Any) -> Sequences | Pairs:
-    """Checked data of the kind that `model` learns from: `Pairs` where it answers, otherwise `Sequences`."""
-    return pairs_for(model, data) if isinstance(model, ConditionalModel) else sequences_for(model, data)
+def data_for(model: SequenceModel | ConditionalModel, data: Any, given: int = 0) -> Sequences | Pairs:
+    """Checked data of the kind that `model` learns from: `Pairs` where it answers, otherwise `Sequences`.
+
+    Of sequences the first `given` steps are context (see `Sequences.given`).
+    """
+    if not isinstance(model, ConditionalModel):
+        return sequences_for(model, data).given(given)
+    if given:
+        raise DataError(
+            f"given is {given}, but {name_of(model)} answers what it reads; only models of sequences have first steps "
+            "that are read and not scored."
+        )
+    return pairs_for(model, data)
 
 
 @overload

@@ -21,30 +21,37 @@ Model: TypeAlias = SequenceModel | ConditionalModel
 
 @overload
 def log_prob(
-    model: Model, data: Any, *, strategy: Strategy = ..., total: Literal[False] = ...
+    model: Model, data: Any, *, strategy: Strategy = ..., total: Literal[False] = ..., given: int = ...
 ) -> Float[Array, " sequence"]: ...
 @overload
-def log_prob(model: Model, data: Any, *, strategy: Strategy = ..., total: Literal[True]) -> Float[Array, ""]: ...
-def log_prob(model: Model, data: Any, *, strategy: Strategy = Auto(), total: bool = False):
+def log_prob(
+    model: Model, data: Any, *, strategy: Strategy = ..., total: Literal[True], given: int = ...
+) -> Float[Array, ""]: ...
+def log_prob(model: Model, data: Any, *, strategy: Strategy = Auto(), total: bool = False, given: int = 0):
     """The log-probability (natural logarithm) of each sequence, or with ``total=True`` of all together.
 
-    Where the data have a context, it is the log-probability of the rest given that. For a model that answers, the data
-    are `Pairs` and it is the log-probability of each target given its source, without what is missing of it.
+    Where the data have a context, it is the log-probability of the rest given that; with `given`, at least the first so
+    many steps of each sequence are context. For a model that answers, the data are `Pairs` and it is the
+    log-probability of each target given its source, without what is missing of it.
 
     >>> hs.log_prob(model, data)  # doctest: +SKIP
     Array([-12.3, -8.1], dtype=float32)
     """
-    sums = sum_over_time(step_log_probs(model, data, strategy=strategy))
+    sums = sum_over_time(step_log_probs(model, data, strategy=strategy, given=given))
     return sum_over_time(sums) if total else sums
 
 
-def step_log_probs(model: Model, data: Any, *, strategy: Strategy = Auto()) -> Float[Array, "sequence time"]:
+def step_log_probs(
+    model: Model, data: Any, *, strategy: Strategy = Auto(), given: int = 0
+) -> Float[Array, "sequence time"]:
     """log p(x_t | x_1 .. x_{t-1}) at every step, zero behind a sequence's end and at steps that are only context.
+
+    With `given`, at least the first so many steps of each sequence are context.
 
     For a model that answers, and `Pairs`, log p(y_s | y_1 .. y_{s-1}, x) at every step of the targets, zero where they
     are missing.
     """
-    return _step_log_probs(model, arrays_for(model, data_for(model, data)), strategy)
+    return _step_log_probs(model, arrays_for(model, data_for(model, data, given)), strategy)
 
 
 def predictive(model: Model, data: Any, *, strategy: Strategy = Auto()) -> Distribution:

@@ -175,6 +175,7 @@ def compare(
     optimal: Any = None,
     progress: bool = True,
     announce: Callable[[str], None] | None = None,
+    given: int = 0,
 ) -> Comparison:
     """Fit several models, by their registered names, to a part of the data and rank them by how they predict the rest.
 
@@ -188,10 +189,13 @@ def compare(
     is above them.
 
     Of `Pairs`, models are compared by how they answer: nats per step of the targets, and how many are right.
+
+    With `given`, the first so many steps of each sequence are read and not scored, in learning and in the table: all
+    models are judged by their conditional likelihood. EM, which cannot leave steps out, still learns from all.
     """
     data = data if isinstance(data, Pairs) else Sequences.of(data)
-    given = [models] if isinstance(models, str) else models
-    names = default_models(data) if given is None else tuple(dict.fromkeys(given))
+    named = [models] if isinstance(models, str) else models
+    names = default_models(data) if named is None else tuple(dict.fromkeys(named))
     for name in names:
         recipe_named(name)
         if not isinstance(data, Pairs) and data.has_missing and not CONTENDERS.get(name, Contender(gaps=True)).gaps:
@@ -202,7 +206,7 @@ def compare(
     if not names:
         raise DataError("there is no model to compare; name at least one.")
     split_key, *keys = jr.split(key, 1 + len(names))
-    parts = _split(data, split_key)
+    parts = _given(_split(data, split_key), given)
     sizes = {"hidden": hidden, "states": states}
     found: dict[str, tuple[Fit, float]] = {}
     for name, model_key in zip(names, keys, strict=True):
@@ -253,6 +257,21 @@ def _split(data: Sequences | Pairs, key: PRNGKeyArray) -> Parts:
         f"{test.scored_steps} held out and scored given their past."
     )
     return Parts(train, validation, test, said)
+
+
+def _given(parts: Parts, steps: int) -> Parts:
+    """The parts with the first steps of each sequence as context."""
+    if not steps:
+        return parts
+    if isinstance(parts.train, Pairs):
+        raise DataError(f"given is {steps}, but pairs are compared by their answers; only sequences have first steps.")
+    train, validation, test = (part.given(steps) for part in (parts.train, parts.validation, parts.test))  # pyright: ignore[reportAttributeAccessIssue]
+    return Parts(train, validation, test, f"{parts.said[:-1]}; {given_words(steps)}.")
+
+
+def given_words(steps: int) -> str:
+    """What it means that so many steps are given, for people."""
+    return f"the first {'step' if steps == 1 else f'{steps} steps'} of each sequence read, not scored"
 
 
 def _fit(

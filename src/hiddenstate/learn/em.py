@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -62,6 +62,8 @@ class EM(Method):
     All steps are learned from, also those that are context for others. The history's `loss` is that before the
     update of its row.
     """
+
+    learns_conditionally: ClassVar[bool] = False
 
     iterations: int = 500
     tolerance: float = 1e-6

@@ -121,6 +121,7 @@ def evaluate(
     origins: int = 200,
     bins: int = 10,
     strategy: Strategy = Auto(),
+    given: int = 0,
 ) -> Evaluation:
     """How good a model's predictions are, each step from those before it; or its answers, where it answers.
 
@@ -130,7 +131,8 @@ def evaluate(
     diffuse start, are left out; `counts` says how many were judged.
 
     With a `horizon` above 1 the predictions are forecasts of so many steps, from `n` sampled futures after each of at
-    most `origins` steps, spread evenly over the data; inputs of the steps to come are those of the data.
+    most `origins` steps, spread evenly over the data; inputs of the steps to come are those of the data. With `given`,
+    at least the first so many steps of each sequence are context: they are read and not judged.
 
     >>> hs.evaluate(model, data, key=key).only.accuracy  # doctest: +SKIP
     array([0.93])
@@ -138,7 +140,7 @@ def evaluate(
     check_counts(horizon=horizon, n=n, origins=origins, bins=bins)
     if n < 2:
         raise DataError(f"n is {n}; from a single sample nothing can be judged.")
-    data = data_for(model, data)
+    data = data_for(model, data, given)
     score = score_of(step_nats(model, data, strategy=strategy), data)
     key = checked_key(key)
     targets = data.targets if isinstance(data, Pairs) else data

@@ -18,6 +18,7 @@ def fit(
     validation: Any = None,
     checkpoint: str | Path | None = None,
     progress: bool = True,
+    given: int = 0,
 ) -> Fit:
     """Learn a model from data by a method, for example ``hs.fit(model, data, hs.SGD(epochs=50), key=key)``.
 
@@ -25,6 +26,9 @@ def fit(
     predicts them best is returned. With a path as `checkpoint` a run that was interrupted goes on where it was when it
     is started again with the same arguments, to the same result bit for bit. `progress` shows a bar where there is a
     terminal to show it in.
+
+    With `given`, what is maximised is the conditional likelihood of each sequence given its first so many steps, which
+    are read and not scored, in the validation data too (remark 1 of Choe, Shin and Spencer 2017, for one step).
     """
     if not isinstance(model, SequenceModel | ConditionalModel):
         raise HiddenStateError(
@@ -39,11 +43,16 @@ def fit(
         raise HiddenStateError(
             f"{name_of(model)} answers sources with targets, which {type(method).__name__} cannot learn; use hs.SGD()."
         )
+    if given and not method.learns_conditionally:
+        raise HiddenStateError(
+            f"given is {given}, but {type(method).__name__} maximises the likelihood of all steps; use hs.SGD() or "
+            "hs.LBFGS() for that of later steps given the first."
+        )
     return method.run(
         model,
-        data_for(model, data),
+        data_for(model, data, given),
         key=checked_key(key),
-        validation=None if validation is None else data_for(model, validation),
+        validation=None if validation is None else data_for(model, validation, given),
         checkpoint=None if checkpoint is None else Path(checkpoint),
         progress=progress,
     )

@@ -31,6 +31,9 @@ class Method(ABC):
     learns_pairs: ClassVar[bool] = False
     """Whether it learns models that answer (`ConditionalModel`, from `Pairs`) as well as those of sequences."""
 
+    learns_conditionally: ClassVar[bool] = True
+    """Whether it can maximise the likelihood of later steps given the first ones, without that of these."""
+
     @abstractmethod
     def run(
         self,

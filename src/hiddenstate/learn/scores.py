@@ -28,13 +28,15 @@ class Score:
         return f"{rate} ({self.steps} {self.unit}{'s' if self.steps != 1 else ''})"
 
 
-def score(model: SequenceModel | ConditionalModel, data: Any, *, strategy: Strategy = Auto()) -> Score:
+def score(model: SequenceModel | ConditionalModel, data: Any, *, strategy: Strategy = Auto(), given: int = 0) -> Score:
     """Minus the mean log-probability per step of data, given their context where they have one.
+
+    With `given`, at least the first so many steps of each sequence are context: they are read and not scored.
 
     Steps within a sequence depend on each other, so the error comes from whole sequences, or, where they are few, from
     blocks of neighbouring steps. Of pairs the steps are those of the targets, without missing ones.
     """
-    data = data_for(model, data)
+    data = data_for(model, data, given)
     return score_of(step_nats(model, data, strategy=strategy), data)
 
 
@@ -65,6 +67,8 @@ def _parts(nats: np.ndarray, data: Sequences | Pairs) -> tuple[np.ndarray, np.nd
     totals, steps = [], []
     for row, counts in zip(nats, _counting(data), strict=True):
         kept = row[counts]
+        if not len(kept):  # nothing but context
+            continue
         for part in np.array_split(kept, max(1, min(blocks, len(kept)))):
             totals.append(part.sum())
             steps.append(len(part))
