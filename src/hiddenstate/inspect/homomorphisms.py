@@ -12,7 +12,7 @@ first with
 
 Here they are measured on normalised beliefs :math:`p(z_t \mid x_{<t})` and in the time convention of this library. The
 paper's forward vectors :math:`P(z_t, x_{\le t})` are not normalised: they shrink like the likelihood, so that after
-some dozen steps all of them lie next to zero, where any continuous map nearly fulfils C.2. Predictions depend on their
+some dozen steps all of them lie next to zero, where no continuous map can tell them apart. Predictions depend on their
 ratios alone, so nothing is lost; and their vector at t has seen x_t where this one predicts it, a shift by one.
 The proof needs the conditions only where the beliefs ever are, so they are checked on the beliefs of data.
 """
