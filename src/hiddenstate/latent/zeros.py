@@ -21,6 +21,7 @@ def logs_of(values: np.ndarray, dtype: Any) -> tuple[Float[Array, "*shape"], Sha
     return jnp.asarray(np.log(np.where(above, values, 1.0)), dtype), jnp.asarray(above)
 
 
+@jax.jit
 def log_distributions(
     logits: Float[Array, "*shape outcome"], possible: Shaped[Array, "*shape outcome"]
 ) -> Float[Array, "*shape outcome"]:
