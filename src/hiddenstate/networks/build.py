@@ -63,6 +63,8 @@ def _recurrent(name: str, cell: type[cells.Cell]) -> None:
         head: str | None = None,
         initial: Literal["zero", "learned"] | None = None,
         embedding: int | None = None,
+        input_dropout: float = 0.0,
+        output_dropout: float = 0.0,
         **options: Any,
     ) -> RNN | Transducer | Summary:
         """A network of this cell with `hidden` units, a head inferred from the data (or named), and its options."""
@@ -82,6 +84,8 @@ def _recurrent(name: str, cell: type[cells.Cell]) -> None:
             initial=initial,
             embedding=embedding,
             head=head,
+            input_dropout=input_dropout,
+            output_dropout=output_dropout,
             **head_options,
         )
 
@@ -124,6 +128,8 @@ def network_for(
     initial: Literal["zero", "learned"] | None = None,
     embedding: int | None = None,
     head: str | None = None,
+    input_dropout: float = 0.0,
+    output_dropout: float = 0.0,
     **head_options: Any,
 ) -> RNN | Transducer | Summary:
     """A network around `body`, which is given the number of entries that it reads; the data decide all the rest.
@@ -132,6 +138,10 @@ def network_for(
     there is one for every step. `shape` names one of them where the data leave a choice.
     """
     if isinstance(data, Pairs):
+        if input_dropout or output_dropout:
+            raise DataError(
+                "input_dropout and output_dropout are for models of sequences; dropout acts between layers."
+            )
         whole = _check_pairs(data, shape, pooling, initial)
         top = partial(heads.head_for, data.targets, key=head_key, head=head, **head_options)
         embedding_key, pooling_key = jr.split(reader_key)
@@ -152,7 +162,16 @@ def network_for(
     refuse_bidirectional(cell, "an autoregressive model")
     start = "learned" if initial is None else initial
     above = top(cell.output_size + inputs)
-    return RNN(cell, above, encoder=encoder, initial=start, inputs=inputs, schema=data.schema)
+    return RNN(
+        cell,
+        above,
+        encoder=encoder,
+        initial=start,
+        inputs=inputs,
+        input_dropout=input_dropout,
+        output_dropout=output_dropout,
+        schema=data.schema,
+    )
 
 
 def _check_sequences(shape: Shape | None, pooling: str | None) -> None:
@@ -223,7 +242,8 @@ def _check_options(name: str, cell: type, options: dict[str, Any]) -> None:
     known = [
         p for p in inspect.signature(cell.__init__).parameters if p not in ("self", "input_size", "hidden_size", "key")
     ]
-    known += ["hidden", "layers", *BETWEEN, "bidirectional", "pooling", "head", "initial", "embedding", *HEAD_OPTIONS]
+    known += ["hidden", "layers", *BETWEEN, "bidirectional", "pooling", "head", "initial", "embedding"]
+    known += ["input_dropout", "output_dropout", *HEAD_OPTIONS]
     for option in options:
         if option not in known:
             raise HiddenStateError(f"{name!r} has no option {option!r}; it takes {', '.join(known)}.")

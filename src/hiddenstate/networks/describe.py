@@ -52,7 +52,8 @@ _ALL: dict[str, Any] = {
     "embedding": int,
     "training": dict[str, Any],
 }
-_NETWORK = {**_ALL, "initial": Literal["zero", "learned"], "pooling": Literal["last", "mean", "attention"]}
+_ENDS = {"input_dropout": float, "output_dropout": float}
+_NETWORK = {**_ALL, **_ENDS, "initial": Literal["zero", "learned"], "pooling": Literal["last", "mean", "attention"]}
 _TRANSLATOR = {**_ALL, "encoder": dict[str, Any], "decoder": dict[str, Any], "context": Context, "stop": bool}
 _HIDDEN = 32
 _TRANSLATOR_HIDDEN = 64
@@ -88,6 +89,7 @@ def network(content: Mapping[str, Any], place: str, data: Sequences | Pairs, *, 
         pooling=said.get("pooling"),
         initial=said.get("initial"),
         embedding=said.get("embedding"),
+        **{name: said[name] for name in _ENDS if name in said},
         **head_options(said.get("head"), place),
     )
 
@@ -223,6 +225,8 @@ def describe(model: Any) -> dict[str, Any]:
     described = {"model": shape, **_body_told(body), "head": _head_told(model.head)}
     if shape == "rnn":
         described["initial"] = "zero" if model.start is None else "learned"
+        for name, drop in (("input_dropout", model.drop_input), ("output_dropout", model.drop_output)):
+            described |= {name: drop.rate} if drop is not None else {}
     if shape == "summary":
         described["pooling"] = registered_name(type(model.pooling)).removesuffix("-pooling")
     if isinstance(reader, Embedding):

@@ -14,6 +14,7 @@ from hiddenstate.cells import Cell
 from hiddenstate.core import HiddenStateError, Schema, SequenceModel, has, register
 from hiddenstate.heads import Head
 from hiddenstate.networks.bidirectional import refuse_bidirectional
+from hiddenstate.networks.dropout import Dropout
 from hiddenstate.ops.vectors import as_vector, from_vector
 
 
@@ -48,12 +49,17 @@ class RNN(SequenceModel):
     state is zero, or with ``initial="learned"`` a parameter. Inputs `u` known beforehand, `inputs` of them, are read by
     the cell and by the head: the cell then has ``input_size = encoded_size + inputs`` and the head
     ``hidden_size = output_size + inputs``.
+
+    While learning, `input_dropout` leaves out that share of what the cell reads of an observation and
+    `output_dropout` that of what the head reads of the cell, one choice for a whole sequence.
     """
 
     cell: Cell
     head: Head
     encoder: Embedding | None
     start: State
+    drop_input: Dropout | None
+    drop_output: Dropout | None
 
     def __init__(
         self,
@@ -63,6 +69,8 @@ class RNN(SequenceModel):
         encoder: Embedding | None = None,
         initial: Literal["zero", "learned"] = "zero",
         inputs: int = 0,
+        input_dropout: float = 0.0,
+        output_dropout: float = 0.0,
         schema: Schema | None = None,
     ):
         if initial not in ("zero", "learned"):
@@ -82,6 +90,8 @@ class RNN(SequenceModel):
         self.head = head
         self.encoder = encoder
         self.start = cell.initial() if initial == "learned" else None
+        self.drop_input = Dropout(input_dropout) if input_dropout else None
+        self.drop_output = Dropout(output_dropout) if output_dropout else None
         self.inputs = inputs
         self.schema = schema
 
@@ -123,11 +133,11 @@ class RNN(SequenceModel):
 
     def cell_input(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Float[Array, " input"]:
         """What the cell reads: the encoded observation, and the inputs."""
-        return _with((self.head if self.encoder is None else self.encoder).encode(x), u)
+        return _with(_thinned((self.head if self.encoder is None else self.encoder).encode(x), self.drop_input), u)
 
     def head_input(self, state: State, u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """What the head reads: the cell's output, and the inputs."""
-        return _with(self.cell.output(state), u)
+        return _with(_thinned(self.cell.output(state), self.drop_output), u)
 
     def latent_initial(self) -> Distribution:
         """Where the hidden state starts, as a vector: for certain at the initial state."""
@@ -146,6 +156,10 @@ class RNN(SequenceModel):
 
     def _state_of(self, z: Float[Array, " state"]) -> State:
         return from_vector(z, jax.eval_shape(self.initial))
+
+
+def _thinned(vector: Float[Array, " size"], drop: Dropout | None) -> Float[Array, " size"]:
+    return vector if drop is None else drop(vector)
 
 
 def _with(vector: Float[Array, " size"], u: Num[Array, " inputs"] | None) -> Float[Array, " longer"]:
