@@ -59,8 +59,8 @@ def test_parts_that_do_not_fit_are_named():
 def test_unknown_names_and_options_are_refused():
     with pytest.raises(hs.RegistryError, match=r"no model named 'gruu'; known are .*gru"):
         hs.build("gruu", SYMBOLS, key=jr.key(0))
-    with pytest.raises(hs.HiddenStateError, match=r"'gru' has no option 'units'; it takes .*hidden"):
-        hs.build("gru", SYMBOLS, units=3, key=jr.key(0))
+    with pytest.raises(hs.HiddenStateError, match=r"'gru' has no option 'neurons'; it takes .*hidden"):
+        hs.build("gru", SYMBOLS, neurons=3, key=jr.key(0))
     with pytest.raises(hs.HiddenStateError, match="'unigram' has no option 'hidden'; it takes head"):
         hs.build("unigram", SYMBOLS, hidden=3, key=jr.key(0))
     with pytest.raises(hs.HiddenStateError, match="the key is 3"):
