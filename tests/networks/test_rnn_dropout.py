@@ -27,5 +27,5 @@ def test_dropout_below_the_cell_and_above_it_is_one_mask_a_sequence_and_silent_o
         hs.describe(hs.build("gru", data, input_dropout=0.2, output_dropout=0.3, key=jr.key(0))), data, key=jr.key(0)
     )
     assert (again.drop_input.rate, again.drop_output.rate) == (0.2, 0.3)
-    with pytest.raises(hs.HiddenStateError, match=r"dropout is 1\.5; it must be"):
+    with pytest.raises(hs.HiddenStateError, match=r"output_dropout is 1\.5; it must be"):
         hs.RNN(cell, head, output_dropout=1.5)

@@ -1,5 +1,7 @@
 """Dropout, one mask for a whole sequence."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
@@ -20,9 +22,7 @@ class Dropout(Noise):
     key: PRNGKeyArray | None
 
     def __init__(self, rate: float):
-        if isinstance(rate, bool) or not 0 <= rate < 1:
-            raise HiddenStateError(f"dropout is {rate}; it must be a number from 0 to less than 1.")
-        self.rate = float(rate)
+        self.rate = checked_rate("dropout", rate)
         self.key = None
 
     def with_key(self, key: PRNGKeyArray) -> "Dropout":
@@ -35,3 +35,10 @@ class Dropout(Noise):
             return x
         kept = jr.bernoulli(self.key, 1 - self.rate, x.shape)
         return jnp.where(kept, x / (1 - self.rate), 0.0).astype(x.dtype)
+
+
+def checked_rate(name: str, rate: Any) -> float:
+    """A share of entries to leave out, or an error that names the argument."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
+        raise HiddenStateError(f"{name} is {rate!r}; it must be a number from 0 to less than 1.")
+    return float(rate)

@@ -14,7 +14,7 @@ from hiddenstate.cells import Cell
 from hiddenstate.core import HiddenStateError, Schema, SequenceModel, has, register
 from hiddenstate.heads import Head
 from hiddenstate.networks.bidirectional import refuse_bidirectional
-from hiddenstate.networks.dropout import Dropout
+from hiddenstate.networks.dropout import Dropout, checked_rate
 from hiddenstate.ops.vectors import as_vector, from_vector
 
 
@@ -90,8 +90,8 @@ class RNN(SequenceModel):
         self.head = head
         self.encoder = encoder
         self.start = cell.initial() if initial == "learned" else None
-        self.drop_input = Dropout(input_dropout) if input_dropout else None
-        self.drop_output = Dropout(output_dropout) if output_dropout else None
+        self.drop_input = _dropout("input_dropout", input_dropout)
+        self.drop_output = _dropout("output_dropout", output_dropout)
         self.inputs = inputs
         self.schema = schema
 
@@ -156,6 +156,10 @@ class RNN(SequenceModel):
 
     def _state_of(self, z: Float[Array, " state"]) -> State:
         return from_vector(z, jax.eval_shape(self.initial))
+
+
+def _dropout(name: str, rate: float) -> Dropout | None:
+    return Dropout(rate) if checked_rate(name, rate) else None
 
 
 def _thinned(vector: Float[Array, " size"], drop: Dropout | None) -> Float[Array, " size"]:
