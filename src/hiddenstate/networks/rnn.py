@@ -58,8 +58,8 @@ class RNN(SequenceModel):
     head: Head
     encoder: Embedding | None
     start: State
-    drop_input: Dropout | None
-    drop_output: Dropout | None
+    drop_input: Dropout | None = None
+    drop_output: Dropout | None = None
 
     def __init__(
         self,
