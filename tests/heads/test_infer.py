@@ -136,7 +136,7 @@ def test_options_reach_the_head():
 @pytest.mark.parametrize(
     ("data", "options", "sentence"),
     [
-        (REALS, {"head": "gamma"}, "head is 'gamma'; it must be one of categorical, bernoulli, nade, gaussian"),
+        (REALS, {"head": "gamma"}, "head is 'gamma'; it must be one of categorical, bernoulli, nade, subset, gaussian"),
         (REALS, {"head": "mixture-"}, "head is 'mixture-'"),
         (REALS, {"head": "gaussian", "components": 3}, "no option 'components'"),
         (SYMBOLS, {"covariance": "full"}, "no option 'covariance'"),

@@ -66,6 +66,7 @@ HEADS = {
     ),
     "bernoulli": (lambda n, key: hs.heads.Bernoulli(n, 2, key=key), BITS),
     "nade": (lambda n, key: hs.heads.NADE(n, 2, 3, key=key), BITS),
+    "subset": (lambda n, key: hs.heads.Subset(n, 2, 3, key=key), BITS),
     "gaussian-full": (lambda n, key: hs.heads.Gaussian(n, 2, covariance="full", key=key), _plane()),
     "student-t": (lambda n, key: hs.heads.StudentT(n, None, key=key), _line(401, 11.0)),
     "poisson": (lambda n, key: hs.heads.Poisson(n, None, rate=1.5, key=key), _counts(60)),

@@ -8,6 +8,7 @@ from hiddenstate.distributions.normal import MultivariateNormalDistribution, Nor
 from hiddenstate.distributions.partial import partial_log_prob
 from hiddenstate.distributions.poisson import PoissonDistribution
 from hiddenstate.distributions.student_t import StudentTDistribution
+from hiddenstate.distributions.subset import SubsetDistribution
 
 __all__ = [
     "ColumnsDistribution",
@@ -18,6 +19,7 @@ __all__ = [
     "NormalDistribution",
     "PoissonDistribution",
     "StudentTDistribution",
+    "SubsetDistribution",
     "mixture",
     "partial_log_prob",
     "pieces_of",

@@ -17,6 +17,7 @@ from hiddenstate.heads.nade import NADE
 from hiddenstate.heads.negative_binomial import NegativeBinomial
 from hiddenstate.heads.poisson import Poisson
 from hiddenstate.heads.student_t import StudentT
+from hiddenstate.heads.subset import Subset
 
 __all__ = [
     "NADE",
@@ -33,5 +34,6 @@ __all__ = [
     "Poisson",
     "PoissonDistribution",
     "StudentT",
+    "Subset",
     "head_for",
 ]

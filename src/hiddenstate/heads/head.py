@@ -100,6 +100,13 @@ def checked_size(size: int | None, name: str, owner: str) -> int | None:
     return size
 
 
+def checked_count(size: object, name: str, owner: str) -> int:
+    """A whole number that is at least 1."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+        raise HiddenStateError(f"{name} is {size!r}; a {owner} head needs a whole number that is at least 1.")
+    return int(size)
+
+
 def checked_dispersion(dispersion: str) -> Dispersion:
     """Whether the spread of a distribution follows the state or is one learned constant."""
     if dispersion not in ("state", "constant"):

@@ -19,6 +19,7 @@ from hiddenstate.heads.nade import NADE
 from hiddenstate.heads.negative_binomial import NegativeBinomial
 from hiddenstate.heads.poisson import Poisson
 from hiddenstate.heads.student_t import StudentT
+from hiddenstate.heads.subset import Subset
 
 _MIXTURE = "mixture-"
 _DEFAULTS = {"symbol": "categorical", "bit": "bernoulli", "count": "negative-binomial", "real": "gaussian"}
@@ -44,7 +45,7 @@ class _Observed:
     def refuse_unless(self, good: Callable[[np.ndarray], np.ndarray], head: str, due: str) -> None:
         """Raise DataError if a value is not good, or is the code of a name."""
         for column, values in zip(self.columns, self.values, strict=True):
-            if column.symbols is not None and head not in ("categorical", "bernoulli", "nade"):
+            if column.symbols is not None and head not in ("categorical", "bernoulli", "nade", "subset"):
                 raise DataError(f"column {column.name!r} holds names, but a {head} head takes {due}.")
             bad = values[~good(values)]
             if bad.size:
@@ -58,9 +59,10 @@ def head_for(data: Sequences, hidden_size: int, *, key: PRNGKeyArray, head: str 
     a diagonal covariance, and records of several kinds (or of several symbols) Columns with one such head
     each. Location and scale, or rate and spread, are those of the observed values; where a family has a
     dispersion it is a learned constant, or with ``dispersion="state"`` follows the state. `head` names
-    another family: categorical, bernoulli, nade (bits that depend on each other; option `units`), gaussian (option
-    `covariance`), gaussian-full, student-t, poisson, negative-binomial, columns; or mixture- with any of these behind
-    it (option `components`, 5 by default).
+    another family: categorical, bernoulli, nade (bits that depend on each other; option `units`), subset (the
+    same where few bits are on; options `units`, and `most`, by default twice as many as were seen at once), gaussian
+    (option `covariance`), gaussian-full, student-t, poisson, negative-binomial, columns; or mixture- with any of these
+    behind it (option `components`, 5 by default).
     """
     kind = data.schema.kind
     several_symbols = kind == "symbol" and not data.schema.scalar
@@ -127,10 +129,22 @@ def _bernoulli(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
 
 
 def _nade(seen: _Observed, hidden_size: int, key: PRNGKeyArray, units: int = 64) -> Head:
-    seen.refuse_unless(lambda values: (values == 0) | (values == 1), "nade", "0 and 1")
+    return NADE(hidden_size, _bits(seen, "nade"), units, key=key)
+
+
+def _subset(seen: _Observed, hidden_size: int, key: PRNGKeyArray, units: int = 64, most: int | None = None) -> Head:
+    bits = _bits(seen, "subset")
+    if most is None and len({len(column) for column in seen.values}) == 1:
+        most = max(1, 2 * int(np.sum(seen.values, axis=0).max(initial=0)))
+    return Subset(hidden_size, bits, units, most, key=key)
+
+
+def _bits(seen: _Observed, head: str) -> int:
+    """How many bits an observation has, which must be a vector of them."""
+    seen.refuse_unless(lambda values: (values == 0) | (values == 1), head, "0 and 1")
     if seen.size is None:
-        raise DataError("a nade head takes vectors of bits, but observations are single numbers.")
-    return NADE(hidden_size, seen.size, units, key=key)
+        raise DataError(f"a {head} head takes vectors of bits, but observations are single numbers.")
+    return seen.size
 
 
 def _gaussian(
@@ -188,6 +202,7 @@ _FAMILIES: dict[str, Callable[..., Head]] = {
     "categorical": _categorical,
     "bernoulli": _bernoulli,
     "nade": _nade,
+    "subset": _subset,
     "gaussian": _gaussian,
     "gaussian-full": _gaussian_full,
     "student-t": _student_t,
@@ -198,6 +213,7 @@ _FAMILIES: dict[str, Callable[..., Head]] = {
 
 _OPTIONS = {
     "nade": ("units",),
+    "subset": ("units", "most"),
     "gaussian": ("covariance", "dispersion"),
     "gaussian-full": ("dispersion",),
     "student-t": ("dispersion",),

@@ -5,9 +5,9 @@ import jax.random as jr
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
-from hiddenstate.core import HiddenStateError, dtype_of, register
+from hiddenstate.core import dtype_of, register
 from hiddenstate.distributions import NADEDistribution
-from hiddenstate.heads.head import Head
+from hiddenstate.heads.head import Head, checked_count
 from hiddenstate.ops.initialisers import glorot
 
 
@@ -30,9 +30,8 @@ class NADE(Head):
     writing: Float[Array, "bits units"]
 
     def __init__(self, hidden_size: int, bits: int, units: int = 64, *, key: PRNGKeyArray):
-        for name, size in (("bits", bits), ("units", units)):
-            if size < 1:
-                raise HiddenStateError(f"{name} is {size}; a NADE head needs at least 1.")
+        for name, size in (("hidden_size", hidden_size), ("bits", bits), ("units", units)):
+            checked_count(size, name, "NADE")
         linear_key, reading_key, writing_key = jr.split(key, 3)
         self.reading = glorot(reading_key, (bits, units))
         self.writing = glorot(writing_key, (bits, units))

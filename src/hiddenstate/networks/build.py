@@ -33,7 +33,7 @@ CELLS: dict[str, type[cells.Cell]] = {
 }
 """The cells that `hs.build` and the command line know by name."""
 
-HEAD_OPTIONS = {"components": int, "covariance": str, "dispersion": str, "units": int}
+HEAD_OPTIONS = {"components": int, "covariance": str, "dispersion": str, "units": int, "most": int}
 """What a head may be told beside its family, and of which type each is."""
 
 BETWEEN = {"residual": bool, "norm": bool, "dropout": float, "softmax": bool}

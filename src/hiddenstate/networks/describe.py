@@ -20,7 +20,7 @@ from hiddenstate.core import (
     registered_name,
 )
 from hiddenstate.core.description import checked, fitted, options_of
-from hiddenstate.heads import NADE, Columns, Head, Mixture
+from hiddenstate.heads import NADE, Columns, Head, Mixture, Subset
 from hiddenstate.networks.bidirectional import Bidirectional
 from hiddenstate.networks.build import (
     BETWEEN,
@@ -325,6 +325,9 @@ def _family_told(head: Head) -> tuple[str, dict[str, Any]]:
     usual = {"covariance": "diagonal", "dispersion": "constant"}
     if isinstance(head, NADE):
         options, usual = {"units": head.reading.shape[1]}, {"units": 64}
+    if isinstance(head, Subset):
+        options = {"units": head.reading.shape[1], "most": head.most}
+        usual = {"units": 64, "most": None}
     told = {name: value for name, value in options.items() if value != usual[name]}
     return registered_name(type(head)).removesuffix("-head"), told
 
