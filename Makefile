@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: help compare test check docs bench clean
+.PHONY: help compare test test-slow check docs bench clean
 
 help:  ## Show what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("hiddenstate needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
@@ -20,11 +20,14 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 compare: $(VENV)/.installed  ## Fit several models to an embedded real data set and rank them
 	$(BIN)/hiddenstate compare
 
-test: $(VENV)/.installed  ## Lint, build the documentation, run all tests
+test: $(VENV)/.installed  ## Lint, build the documentation, run the tests
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(MAKE) --no-print-directory docs
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow'
+
+test-slow: $(VENV)/.installed  ## Run the tests that `make test` leaves out
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow
 
 check: $(VENV)/.installed  ## Lint, format, types, and the direction of imports
 	$(BIN)/ruff check .

@@ -1,4 +1,7 @@
-"""Every law for every model, in float32 and in float64 (where a part comes in several models, by turns)."""
+"""Every law for every model, in float32 and in float64 (where a part comes in several models, by turns).
+
+The first case of each recipe runs in `make test`, all others in `make test-slow`.
+"""
 
 import functools
 
@@ -18,10 +21,19 @@ def model_of(name: str, precision: str):
     return cast(cast(CASES[name].make(jr.key(7)), jnp.float32), jnp.dtype(precision))
 
 
+FIRST = {case.recipe: name for name, case in reversed(CASES.items())}
+
+
+def marks_of(name: str) -> list[pytest.MarkDecorator]:
+    """All laws of a model run in one process, which then compiles what they share once."""
+    slow = [] if FIRST[CASES[name].recipe] == name else [pytest.mark.slow]
+    return [pytest.mark.xdist_group(name), *slow]
+
+
 @pytest.mark.parametrize(
     ("name", "precision"),
     [
-        pytest.param(name, precision, marks=pytest.mark.xdist_group(name))
+        pytest.param(name, precision, marks=marks_of(name))
         for name, case in CASES.items()
         for precision in case.precisions
     ],
