@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from hiddenstate.latent import ParticleFilter as ParticleFilter
     from hiddenstate.latent import Proposal as Proposal
     from hiddenstate.latent import StateSpace as StateSpace
+    from hiddenstate.latent import SwitchingLinearGaussian as SwitchingLinearGaussian
     from hiddenstate.latent import emissions as emissions
     from hiddenstate.latent import structural as structural
     from hiddenstate.learn import EM as EM
@@ -171,6 +172,7 @@ _HOMES = {
         "ParticleFilter",
         "Proposal",
         "StateSpace",
+        "SwitchingLinearGaussian",
         "emissions",
         "structural",
     ),

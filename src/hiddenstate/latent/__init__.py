@@ -4,6 +4,7 @@ from hiddenstate.latent import emissions
 from hiddenstate.latent.hmm import HMM, HSMM, CategoricalDurations, InputDriven, NegativeBinomialDurations
 from hiddenstate.latent.linear_gaussian import LinearGaussian, NonlinearGaussian, structural
 from hiddenstate.latent.particle import Correction, Inference, ParticleFilter, Proposal, StateSpace
+from hiddenstate.latent.switching import SwitchingLinearGaussian
 
 __all__ = [
     "HMM",
@@ -18,6 +19,7 @@ __all__ = [
     "ParticleFilter",
     "Proposal",
     "StateSpace",
+    "SwitchingLinearGaussian",
     "emissions",
     "structural",
 ]

@@ -1,0 +1,447 @@
+"""The switching linear Gaussian model: a regime that selects how a hidden state moves and is seen."""
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import CategoricalLogits, Distribution
+
+from hiddenstate._types import Array, Float, Num, Shaped
+from hiddenstate.core import Frozen, HiddenStateError, Schema, SequenceModel, cast, dtype_of, register
+from hiddenstate.distributions import MixtureDistribution, MultivariateNormalDistribution, NormalDistribution
+from hiddenstate.latent import checks
+from hiddenstate.latent.hmm.rows import Rows
+from hiddenstate.latent.linear_gaussian.model import LinearGaussian
+from hiddenstate.latent.linear_gaussian.parts import common_dtype, plain
+from hiddenstate.latent.switching.belief import Observation, SwitchingBelief, log_sum
+from hiddenstate.latent.switching.collapse import (
+    Switch,
+    arrivals,
+    conditioned,
+    departures,
+    first_belief,
+    known,
+    mixed,
+)
+from hiddenstate.latent.switching.regimes import (
+    RANKS,
+    Parameters,
+    Regimes,
+    array_part,
+    covariance_part,
+    held,
+    regimes_of,
+    stacked,
+    unwrapped,
+)
+from hiddenstate.ops.gaussian import outer, symmetric
+
+PARTS = ("initial", "transition", "recurrence", *RANKS)
+"""What `fixed` can name."""
+
+METHODS = ("gpb2", "imm")
+
+
+@register("switching-linear-gaussian")
+class SwitchingLinearGaussian(SequenceModel):
+    r"""A hidden state that moves linearly and is seen through a linear map, both selected by a regime that switches.
+
+    .. math::
+
+        z_1 \sim \pi, \quad z_{t+1} \sim P_{z_t}, \qquad s_1 \sim N(m_{z_1}, V_{z_1}), \quad
+        s_{t+1} = A_{z_{t+1}} s_t + a_{z_{t+1}} + N(0, Q_{z_{t+1}}), \qquad
+        x_t = C_{z_t} s_t + c_{z_t} + N(0, R_{z_t})
+
+    With K regimes and n hidden numbers:
+
+    - `initial` :math:`\pi` is (K,) and `transition` P is (K, K), row i the probabilities of what follows regime i;
+      exact zeros stay zeros in learning;
+    - `initial_mean` m is (K, n), `initial_covariance` V is (K, n, n): zero and the identity unless given;
+    - `dynamics` A is (K, n, n), `dynamics_offset` a is (K, n) or None, `dynamics_noise` Q is (K, n, n);
+    - `observation` C is (K, m, n), `observation_offset` c is (K, m) or None, `observation_noise` R is (K, m, m). Where
+      an observation is a single number, C is (K, n), c is (K,) and R is (K,): R says which of the two it is.
+
+    Each of them may be given without its first axis: all regimes then share it, also in learning. Covariances must be
+    positive definite. `recurrence` r, (K, n), lets the switch look at the state: the log-odds of a move to regime k
+    get the addend :math:`r_k \cdot s_t`. `fixed` names parts that are not learned.
+
+    `chains` (n_1, .., n_K) says that the state is made of one chain for each regime, which move independently of each
+    other and of the regime, and that regime k sees chain k alone: the model of Ghahramani and Hinton (2000), see
+    `of_chains`.
+
+    The exact belief is a mixture of K^t Gaussians. Here it is cut down by matching moments: with ``method="gpb2"``
+    each step computes K² Gaussians, one for each pair of the last two regimes, and joins them to one for each regime
+    once the observation is known, which is Kim's filter (1994); with ``"imm"`` they are joined before it (Blom and
+    Bar-Shalom 1988), at the cost of K updates a step. The read-out is the mixture that this belief predicts, so that
+    the model is normalised as it stands. `hs.log_prob` is the log-probability under these read-outs. That is exactly
+    the switching model's own where there is one regime, and for the first two steps of a sequence (with ``"imm"``,
+    or where the switch looks at the state, for the first); afterwards it is an approximation of it.
+    """
+
+    start: Rows
+    switching: Rows
+    slopes: Any
+    parameters: Parameters
+    method: Literal["gpb2", "imm"] = eqx.field(static=True)
+    scalar: bool = eqx.field(static=True)
+    """Whether an observation is a single number."""
+    chains: tuple[int, ...] | None = eqx.field(static=True)
+    """How many hidden numbers each chain has, where there is one for each regime."""
+
+    def __init__(
+        self,
+        *,
+        initial: Any,
+        transition: Any,
+        dynamics: Any,
+        dynamics_offset: Any = None,
+        dynamics_noise: Any,
+        observation: Any,
+        observation_offset: Any = None,
+        observation_noise: Any,
+        initial_mean: Any = None,
+        initial_covariance: Any = None,
+        recurrence: Any = None,
+        chains: tuple[int, ...] | list[int] | None = None,
+        method: Literal["gpb2", "imm"] = "gpb2",
+        fixed: tuple[str, ...] | list[str] = (),
+        schema: Schema | None = None,
+    ):
+        _check_names(fixed)
+        if method not in METHODS:
+            raise HiddenStateError(f"method is {method!r}; it must be 'gpb2' or 'imm'.")
+        given = {
+            "initial_mean": initial_mean,
+            "initial_covariance": initial_covariance,
+            "dynamics": dynamics,
+            "dynamics_offset": dynamics_offset,
+            "dynamics_noise": dynamics_noise,
+            "observation": observation,
+            "observation_offset": observation_offset,
+            "observation_noise": observation_noise,
+        }
+        inside = {name: unwrapped(part) for name, part in given.items()}
+        given = {name: part for name, (part, _) in inside.items()}
+        kept = {name for name, (_, frozen) in inside.items() if frozen} | set(fixed)
+        dtype = common_dtype(*given.values())
+        self.start = _rows("initial", initial, 1, "initial" in fixed, dtype)
+        count = self.start.allowed.shape[0]
+        self.switching = _rows("transition", transition, 2, "transition" in fixed, dtype)
+        if self.switching.allowed.shape != (count, count):
+            raise HiddenStateError(
+                f"transition has shape {self.switching.allowed.shape}; it must be ({count}, {count}), as initial has "
+                f"{count} regimes."
+            )
+        self.scalar = np.ndim(given["observation_noise"]) < 2
+        parts = _parts(given, count, self.scalar, dtype)
+        self.parameters = Parameters(**{name: held(part, name in kept) for name, part in parts.items()})
+        self.slopes = _slopes(recurrence, count, self.state_size, dtype, "recurrence" in fixed)
+        self.method, self.schema, self.inputs = method, schema, 0
+        self.chains = None if chains is None else _chains(self, chains)
+
+    @classmethod
+    def of_chains(
+        cls,
+        chains: list[LinearGaussian] | tuple[LinearGaussian, ...],
+        *,
+        initial: Any = None,
+        transition: Any,
+        observation_noise: Any = None,
+        **rest: Any,
+    ) -> "SwitchingLinearGaussian":
+        """Several linear Gaussian models side by side and a switch that selects which one is seen, one for each regime.
+
+        That is the model of Ghahramani and Hinton (2000). The state is all chains' states, one behind the other; all
+        of them move at every step. `observation_noise` is that of all regimes, as in the paper; without it each
+        chain's own. `initial` is uniform unless given. The rest is as in the constructor.
+        """
+        models = list(chains)
+        _check_chains(models)
+        sizes = [model.state_size for model in models]
+        ends = np.cumsum(sizes)
+        places = [slice(int(end - size), int(end)) for size, end in zip(sizes, ends, strict=True)]
+        dtype = dtype_of(models[0])
+        observation = np.zeros((len(models), models[0].event_size, int(ends[-1])), dtype)
+        for k, (model, place) in enumerate(zip(models, places, strict=True)):
+            observation[k, :, place] = np.asarray(plain(model.parameters.emission))
+        scalar = models[0].scalar
+        offset = _joined(
+            [model.emission_offset for model in models], (() if scalar else (models[0].event_size,)), dtype
+        )
+        moves = [np.zeros(m.state_size) if m.transition_offset is None else m.transition_offset for m in models]
+        given = observation_noise is not None
+        return cls(
+            initial=np.full(len(models), 1 / len(models), dtype) if initial is None else initial,
+            transition=transition,
+            dynamics=stacked([model.transition for model in models]),
+            dynamics_offset=None
+            if all(model.transition_offset is None for model in models)
+            else np.concatenate([np.asarray(move, dtype) for move in moves]),
+            dynamics_noise=stacked([model.transition_noise for model in models]),
+            observation=observation[:, 0] if scalar else observation,
+            observation_offset=offset,
+            observation_noise=observation_noise if given else jnp.stack([model.emission_noise for model in models]),
+            initial_mean=jnp.concatenate([model.initial_mean for model in models]),
+            initial_covariance=stacked([model.initial_covariance for model in models]),
+            chains=tuple(sizes),
+            **rest,
+        )
+
+    # -- what a person would write down ----------------------------------------------------------------------------
+
+    @property
+    def regimes(self) -> int:
+        """K, how many regimes there are."""
+        return self.start.allowed.shape[0]
+
+    @property
+    def state_size(self) -> int:
+        """n, how many hidden numbers there are."""
+        return plain(self.parameters.dynamics).shape[-1]
+
+    @property
+    def event_size(self) -> int:
+        """m, how many numbers one observation has."""
+        return plain(self.parameters.observation).shape[-2]
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The names of the parts that all regimes have in common."""
+        return tuple(name for name in RANKS if self.parameters.is_shared(name))
+
+    @property
+    def initial_probs(self) -> Float[Array, " regime"]:
+        """The probabilities of the first regime."""
+        return self.start.probs
+
+    @property
+    def transition_probs(self) -> Float[Array, "regime regime"]:
+        """The probabilities of the next regime (at the state zero, where the switch looks at it)."""
+        return self.switching.probs
+
+    @property
+    def recurrence(self) -> Float[Array, "regime state"] | None:
+        """How the log-odds of the next regime hang on the state, or None."""
+        return plain(self.slopes)
+
+    @property
+    def initial_mean(self) -> Float[Array, "regime state"]:
+        """The mean of the first state in each regime, also where it is shared; so are all that follow."""
+        return self.arrays().initial_mean
+
+    @property
+    def initial_covariance(self) -> Float[Array, "regime state state"]:
+        """The covariance of the first state."""
+        return self.arrays().initial_covariance
+
+    @property
+    def dynamics(self) -> Float[Array, "regime state state"]:
+        """A."""
+        return self.arrays().dynamics
+
+    @property
+    def dynamics_offset(self) -> Float[Array, "regime state"]:
+        """a, zero where it was not given."""
+        return self.arrays().dynamics_offset
+
+    @property
+    def dynamics_noise(self) -> Float[Array, "regime state state"]:
+        """Q, a covariance."""
+        return self.arrays().dynamics_noise
+
+    @property
+    def observation(self) -> Float[Array, "regime ..."]:
+        """C: (K, m, n), or (K, n) where an observation is a single number."""
+        found = self.arrays().observation
+        return found[:, 0] if self.scalar else found
+
+    @property
+    def observation_offset(self) -> Float[Array, "regime ..."]:
+        """c, zero where it was not given."""
+        found = self.arrays().observation_offset
+        return found[:, 0] if self.scalar else found
+
+    @property
+    def observation_noise(self) -> Float[Array, "regime ..."]:
+        """R, a covariance, or a variance where an observation is a single number."""
+        found = self.arrays().observation_noise
+        return found[:, 0, 0] if self.scalar else found
+
+    def arrays(self) -> Regimes:
+        """The parts of all regimes as plain arrays; an observation is a vector here, if of one number."""
+        return regimes_of(self.parameters, self.regimes, self.chains)
+
+    def switch(self) -> Switch:
+        """How regimes follow each other."""
+        return Switch(self.start.log_probs, self.switching.log_probs, self.recurrence)
+
+    def with_parts(self, **parts: Any) -> "SwitchingLinearGaussian":
+        """The same model with other values of the parts that are named, unchecked; those held fixed stay.
+
+        `initial` and `transition` are expected counts, or probabilities, all else arrays of the shape that is kept:
+        with an axis for the regimes just where the part is not `shared`, observations as vectors.
+        """
+        model, parameters = self, self.parameters
+        for name, rows in (("initial", "start"), ("transition", "switching")):
+            if name in parts:
+                new = getattr(self, rows).with_counts(parts[name])
+                model = eqx.tree_at(lambda m, rows=rows: getattr(m, rows), model, new)
+        if "recurrence" in parts and self.slopes is not None and not isinstance(self.slopes, Frozen):
+            model = eqx.tree_at(lambda m: m.slopes, model, parts["recurrence"])
+        for name in RANKS:
+            if name in parts:
+                parameters = parameters.with_part(name, parts[name])
+        return eqx.tree_at(lambda m: m.parameters, model, parameters)
+
+    # -- the contract ----------------------------------------------------------------------------------------------
+
+    def initial(self) -> SwitchingBelief:
+        """The first weights and Gaussians."""
+        return first_belief(self.arrays(), self.switch(), pairs=self.method == "gpb2")
+
+    def prepare(self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None = None) -> Observation:
+        """The observation itself: the rest depends on the belief."""
+        del u
+        return Observation(self._event(x))
+
+    def prepare_partial(
+        self, x: Num[Array, "..."], u: Num[Array, " inputs"] | None, observed: Shaped[Array, "..."]
+    ) -> Observation:
+        """The same, with only the entries known where `observed` is True."""
+        del u
+        return Observation(self._event(x), jnp.reshape(observed, (self.event_size,)))
+
+    def step(self, state: SwitchingBelief, element: Observation) -> SwitchingBelief:
+        """The belief over the next regime and state: conditioned on the observation, joined, then moved."""
+        regimes = self.arrays()
+        now, _ = known(conditioned(regimes, state, element))
+        ahead = arrivals(regimes, departures(self.switch(), now))
+        return ahead if self.method == "gpb2" else mixed(ahead)
+
+    def evidence(self, state: SwitchingBelief, element: Observation) -> Float[Array, ""]:
+        """The log-probability of the observation (of the entries that are known)."""
+        return log_sum(conditioned(self.arrays(), state, element).log_weights)
+
+    def readout(self, state: SwitchingBelief, u: Num[Array, " inputs"] | None = None) -> Distribution:
+        """The mixture of Gaussians of the next observation."""
+        del u
+        return predicted(self.arrays(), state, scalar=self.scalar)
+
+    def _event(self, x: Any) -> Array:
+        return jnp.reshape(jnp.asarray(x, dtype_of(self)), (self.event_size,))
+
+
+def predicted(regimes: Regimes, belief: SwitchingBelief, *, scalar: bool) -> Distribution:
+    """The mixture of Gaussians of the next observation under a belief."""
+    mean = jnp.einsum("kmn,jkn->jkm", regimes.observation, belief.mean) + regimes.observation_offset
+    spread = jnp.einsum("kmn,jkno,klo->jkml", regimes.observation, belief.covariance, regimes.observation)
+    spread = symmetric(spread + outer(regimes.observation_root))
+    mean, spread = mean.reshape(-1, mean.shape[-1]), spread.reshape(-1, *spread.shape[-2:])
+    weights = CategoricalLogits(belief.log_weights.reshape(-1), validate_args=False)
+    if scalar:
+        each = NormalDistribution(mean[:, 0], jnp.sqrt(spread[:, 0, 0]), validate_args=False)
+        return MixtureDistribution(weights, each)
+    roots = jnp.linalg.cholesky(spread)
+    return MixtureDistribution(weights, MultivariateNormalDistribution(mean, scale_tril=roots, validate_args=False))
+
+
+def _rows(name: str, given: Any, rank: int, fixed: bool, dtype: Any) -> Rows:
+    if np.size(given.value if isinstance(given, Frozen) else given) == 0:
+        raise HiddenStateError(f"{name} is empty; a switching model has at least one regime.")
+    rows = cast(Rows.of(name, given, rank), dtype)
+    return Rows(Frozen(rows.values), rows.allowed) if fixed else rows
+
+
+def _parts(given: dict[str, Any], count: int, scalar: bool, dtype: Any) -> dict[str, Any]:
+    dynamics = checks.numbers("dynamics", given["dynamics"])
+    if dynamics.ndim not in (2, 3) or dynamics.shape[-1] != dynamics.shape[-2]:
+        raise HiddenStateError(
+            f"dynamics has shape {dynamics.shape}; it must be ({count}, n, n), or (n, n) for all regimes."
+        )
+    n = dynamics.shape[-1]
+    seen = checks.numbers("observation", given["observation"])
+    m = 1 if scalar else seen.shape[-2] if seen.ndim > 1 else 0
+
+    def part(name, *shape, said=None):
+        if given[name] is None:
+            return None
+        said = ", ".join(map(str, shape)) if said is None else said
+        takes = f"({', '.join(filter(None, (str(count), said)))}), or ({said}) for all regimes"
+        if name in ("initial_covariance", "dynamics_noise", "observation_noise"):
+            return covariance_part(name, given[name], shape[0], count, takes, dtype)
+        return array_part(name, given[name], shape, count, takes, dtype)
+
+    if given["initial_mean"] is None:
+        given["initial_mean"] = np.zeros(n)
+    if given["initial_covariance"] is None:
+        given["initial_covariance"] = np.eye(n)
+    if scalar:
+        given["observation"] = np.asarray(part("observation", n))[..., None, :]
+        if given["observation_offset"] is not None:
+            given["observation_offset"] = np.asarray(part("observation_offset", said=""))[..., None]
+        noise = checks.numbers("observation_noise", given["observation_noise"])
+        given["observation_noise"] = noise[..., None, None]
+    return {
+        "initial_mean": part("initial_mean", n),
+        "initial_covariance": part("initial_covariance", n, n),
+        "dynamics": part("dynamics", n, n),
+        "dynamics_offset": part("dynamics_offset", n),
+        "dynamics_noise": part("dynamics_noise", n, n),
+        "observation": part("observation", m or None, n, said=f"m, {n}"),
+        "observation_offset": part("observation_offset", m),
+        "observation_noise": part("observation_noise", m, m),
+    }
+
+
+def _slopes(given: Any, count: int, size: int, dtype: Any, fixed: bool) -> Any:
+    if given is None:
+        return None
+    given, frozen = unwrapped(given)
+    numbers = checks.shaped(
+        "recurrence", checks.numbers("recurrence", given), (count, size), "one row of the state's numbers a regime"
+    )
+    return held(jnp.asarray(numbers, dtype), fixed or frozen)
+
+
+def _chains(model: SwitchingLinearGaussian, chains: Any) -> tuple[int, ...]:
+    sizes = tuple(checks.whole("an entry of chains", size) for size in chains)
+    if len(sizes) != model.regimes or sum(sizes) != model.state_size:
+        raise HiddenStateError(
+            f"chains is {sizes}; it must name a size for each of {model.regimes} regimes, {model.state_size} together."
+        )
+    for name in ("initial_mean", "initial_covariance", "dynamics", "dynamics_offset", "dynamics_noise"):
+        if not model.parameters.is_shared(name):
+            raise HiddenStateError(
+                f"{name} has a value for each regime, but chains move in all regimes alike; give it without that axis."
+            )
+    return sizes
+
+
+def _check_chains(models: list[Any]) -> None:
+    if not models:
+        raise HiddenStateError("chains is empty; a switching model has at least one chain.")
+    for model in models:
+        if not isinstance(model, LinearGaussian):
+            raise HiddenStateError(f"chains holds a {type(model).__name__}; each must be an hs.LinearGaussian.")
+        if model.diffuse is not None or model.horizon is not None or model.inputs:
+            raise HiddenStateError("chains holds a model with diffuse, varying or input parts, which a switch lacks.")
+    events = {(model.scalar, model.event_size) for model in models}
+    if len(events) > 1:
+        raise HiddenStateError(
+            f"chains see observations of {sorted(size for _, size in events)} numbers; they must see the same."
+        )
+
+
+def _joined(offsets: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
+    if all(offset is None for offset in offsets):
+        return None
+    return np.stack([np.zeros(shape, dtype) if offset is None else np.asarray(offset, dtype) for offset in offsets])
+
+
+def _check_names(names: Any) -> None:
+    if isinstance(names, str):
+        raise HiddenStateError(f"fixed is {names!r}; it must be a list of names, such as [{names!r}].")
+    for name in names:
+        if name not in PARTS:
+            raise HiddenStateError(f"fixed names {name!r}; the parts are {', '.join(PARTS)}.")
