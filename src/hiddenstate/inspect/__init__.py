@@ -1,6 +1,7 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
 from hiddenstate.inspect.diversity import Diversity, particles
+from hiddenstate.inspect.duality import GaussianClasses, Layer, SymbolClasses, log_linear
 from hiddenstate.inspect.graphs import example_graph, graph
 from hiddenstate.inspect.homomorphisms import Homomorphism, Residual, homomorphism
 from hiddenstate.inspect.independence import Independence, Statement, independences, independent
@@ -9,20 +10,24 @@ from hiddenstate.inspect.probes import LayerProbe, Probe, probe
 
 __all__ = [
     "Diversity",
+    "GaussianClasses",
     "Homomorphism",
     "Independence",
     "Joint",
+    "Layer",
     "LayerProbe",
     "Marginal",
     "Probe",
     "Residual",
     "Statement",
+    "SymbolClasses",
     "example_graph",
     "graph",
     "homomorphism",
     "independences",
     "independent",
     "log_joint",
+    "log_linear",
     "marginal",
     "particles",
     "probe",
