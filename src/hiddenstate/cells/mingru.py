@@ -56,7 +56,7 @@ class MinGRU(Cell, AssociativeRecurrence):
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Decay | LogAffine:
         """The gate and the candidate, as an affine step."""
-        logit, candidate = jnp.split(self.input_weight @ x + self.bias, 2)
+        logit, candidate = self._gate_and_line(x)
         return log_mixture(logit, log_positive(candidate)) if self.log_space else mixture(logit, candidate)
 
     def step(self, state: Float[Array, " hidden"], element: Decay | LogAffine) -> Float[Array, " hidden"]:
@@ -66,3 +66,12 @@ class MinGRU(Cell, AssociativeRecurrence):
     def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
         """Two affine steps as one."""
         return join(earlier, later)
+
+    def gate_and_candidate(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
+        """The logit of z, and what the state becomes where z is one: c, in log space g(c)."""
+        logit, line = self._gate_and_line(x)
+        return logit, jnp.exp(log_positive(line)) if self.log_space else line
+
+    def _gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
+        logit, line = jnp.split(self.input_weight @ x + self.bias, 2)
+        return logit, line

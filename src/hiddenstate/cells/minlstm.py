@@ -53,8 +53,7 @@ class MinLSTM(Cell, AssociativeRecurrence):
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Decay | LogAffine:
         """The normalised gates and the candidate, as an affine step."""
-        f, i, candidate = jnp.split(self.input_weight @ x + self.bias, 3)
-        logit = jax.nn.log_sigmoid(i) - jax.nn.log_sigmoid(f)
+        logit, candidate = self._gate_and_line(x)
         return log_mixture(logit, log_positive(candidate)) if self.log_space else mixture(logit, candidate)
 
     def step(self, state: Float[Array, " hidden"], element: Decay | LogAffine) -> Float[Array, " hidden"]:
@@ -64,3 +63,12 @@ class MinLSTM(Cell, AssociativeRecurrence):
     def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
         """Two affine steps as one."""
         return join(earlier, later)
+
+    def gate_and_candidate(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
+        """The logit of i', and what the state becomes where i' is one: c, in log space g(c)."""
+        logit, line = self._gate_and_line(x)
+        return logit, jnp.exp(log_positive(line)) if self.log_space else line
+
+    def _gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
+        f, i, line = jnp.split(self.input_weight @ x + self.bias, 3)
+        return jax.nn.log_sigmoid(i) - jax.nn.log_sigmoid(f), line
