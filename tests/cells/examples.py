@@ -144,6 +144,24 @@ def _linear(cell, xs):
     return out
 
 
+def _turning(cell, xs):
+    B, b, xs = _double(cell.input_weight, cell.bias, xs)
+    k, c = np.split(xs @ B.T + b, [1 if cell.between == "stochastic" else cell.hidden_size], axis=1)
+    if cell.between == "rotation":
+        c = c[:, : cell.hidden_size] + 1j * c[:, cell.hidden_size :]
+        A = np.diag(np.exp(1j * np.asarray(cell.angle, np.float64)))
+    elif cell.between == "stochastic":
+        P = np.exp(np.asarray(cell.transition_logits, np.float64))
+        A = (P / P.sum(1, keepdims=True)).T
+    else:
+        A = np.eye(cell.hidden_size)
+    h, out = np.zeros(cell.hidden_size, A.dtype), []
+    for k_t, c_t in zip(k, c, strict=True):
+        h = _sigmoid(-k_t) * (A @ h) + _sigmoid(k_t) * c_t
+        out.append(np.concatenate([h.real, h.imag]) if cell.between == "rotation" else h)
+    return out
+
+
 def _with(cell, **options):
     return lambda key: cell(INPUT, HIDDEN, key=key, **options)
 
@@ -169,6 +187,9 @@ EXAMPLES = {
     "minlstm log": Example(_with(cells.MinLSTM, log_space=True), True, _minlstm),
     "linear": Example(_with(cells.DiagonalLinear), True, _linear),
     "linear complex": Example(_with(cells.DiagonalLinear, complex=True), True, _linear),
+    "turning": Example(_with(cells.Turning), True, _turning),
+    "turning stochastic": Example(_with(cells.Turning, between="stochastic"), True, _turning),
+    "turning none": Example(_with(cells.Turning, between="none"), True, _turning),
 }
 ASSOCIATIVE = [name for name, example in EXAMPLES.items() if example.associative]
 

@@ -81,7 +81,7 @@ def test_two_halves_make_the_whole_bit_for_bit(name):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(jnp.float32, 1e-6), (jnp.float64, 1e-14)])
-@pytest.mark.parametrize("name", ["mingru", "mingru log", "linear complex"])
+@pytest.mark.parametrize("name", ["mingru", "mingru log", "linear complex", "turning"])
 def test_two_halves_of_a_parallel_scan_make_the_whole(name, dtype, tolerance):
     cell, xs = example(name, dtype), inputs(22, dtype)
     whole, halves = whole_and_halves(cell, jax.vmap(cell.prepare)(xs), hs.Associative())

@@ -25,6 +25,7 @@ KINDS = [
     cells.MinGRU,
     cells.MinLSTM,
     cells.DiagonalLinear,
+    cells.Turning,
 ]
 
 
@@ -79,6 +80,11 @@ def test_an_initialiser_of_the_wrong_shape_is_refused():
             r"max_phase is 0\.0; it must lie above 0",
         ),
         (cells.DiagonalLinear, {"complex": True, "max_phase": 4.0}, r"max_phase is 4\.0; .* at most at pi"),
+        (cells.Turning, {"between": "chaos"}, r"between is 'chaos'; .* 'rotation', 'stochastic', 'none'"),
+        (cells.Turning, {"periods": (1.0, 9.0)}, r"periods is \(1\.0, 9\.0\); a period must last at least 2 steps"),
+        (cells.Turning, {"periods": (0.0, 9.0)}, r"periods is \(0\.0, 9\.0\); periods must be positive"),
+        (cells.Turning, {"periods": [3.0, 4.0]}, r"periods has shape \(2,\); .* each of the 4 units"),
+        (cells.Turning, {"gate_bias": math.inf}, r"gate_bias is inf; it must be a finite number"),
         (cells.GRU, {"reset": "never"}, r"reset is 'never'; it must be one of 'after', 'before'"),
         (cells.LSTM, {"input": "relu"}, r"input is 'relu'; it must be one of 'tanh', 'sigmoid'"),
         (cells.LSTM, {"forget_bias": math.inf}, r"forget_bias is inf; it must be a finite number"),

@@ -33,6 +33,7 @@ CELLS = {
     "mingru": hs.cells.MinGRU,
     "minlstm": hs.cells.MinLSTM,
     "linear": hs.cells.DiagonalLinear,
+    "turning": hs.cells.Turning,
 }
 MATRIX = np.array([[0.7, 0.3], [0.1, 0.9]])
 EMITTED = np.array([[0.8, 0.2], [0.3, 0.7]])
@@ -44,7 +45,7 @@ def network(name, head="categorical", hidden=2, inputs=0, seed=0):
     symbols = head == "categorical"
     read, family = (2, hs.heads.Categorical) if symbols else (1, hs.heads.Bernoulli)
     cell = CELLS[name](read + inputs, hidden, key=cell_key)
-    made = hs.RNN(cell, family(hidden + inputs, 2 if symbols else 1, key=head_key), inputs=inputs)
+    made = hs.RNN(cell, family(cell.output_size + inputs, 2 if symbols else 1, key=head_key), inputs=inputs)
     learned, rest = partition(hs.cast(made, "float64"))
     vector, back = ravel_pytree(learned)
     return eqx.combine(back(vector + 0.5 * jr.normal(noise_key, vector.shape)), rest)

@@ -107,6 +107,8 @@ CELLS = {
     "minlstm log": lambda i, key: hs.cells.MinLSTM(i, HIDDEN, log_space=True, key=key),
     "linear": lambda i, key: hs.cells.DiagonalLinear(i, HIDDEN, key=key),
     "linear complex": lambda i, key: hs.cells.DiagonalLinear(i, HIDDEN, complex=True, key=key),
+    "turning": lambda i, key: hs.cells.Turning(i, HIDDEN, key=key),
+    "turning stochastic": lambda i, key: hs.cells.Turning(i, HIDDEN, between="stochastic", key=key),
 }
 
 

@@ -11,6 +11,7 @@ from hiddenstate.cells.minlstm import MinLSTM
 from hiddenstate.cells.noisy import Noisy
 from hiddenstate.cells.output_feedback import OutputFeedback
 from hiddenstate.cells.skip_in_time import SkipInTime
+from hiddenstate.cells.turning import Turning
 from hiddenstate.cells.vanilla import Vanilla
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "OutputFeedback",
     "Read",
     "SkipInTime",
+    "Turning",
     "Vanilla",
 ]

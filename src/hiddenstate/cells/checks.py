@@ -77,9 +77,21 @@ def time_constants(argument: str, value: TimeConstants, hidden_size: int) -> Flo
     A tuple of two is a range, over which the units are spread evenly in the logarithm (a single unit gets the
     geometric mean); a number is for all units; a list or an array gives one a unit.
     """
+    return _spread(argument, value, hidden_size, "time constants")
+
+
+def periods(argument: str, value: TimeConstants, hidden_size: int) -> Float[np.ndarray, " hidden"]:
+    """Periods in steps, one a unit, given as time constants are; a faster turn would look like a slower one."""
+    given = _spread(argument, value, hidden_size, "periods")
+    if np.any(given < 2):
+        raise HiddenStateError(f"{argument} is {value!r}; a period must last at least 2 steps.")
+    return given
+
+
+def _spread(argument: str, value: TimeConstants, hidden_size: int, what: str) -> Float[np.ndarray, " hidden"]:
     taus = np.asarray(value, dtype=float)
     if taus.ndim > 1 or not np.all(np.isfinite(taus)) or not np.all(taus > 0):
-        raise HiddenStateError(f"{argument} is {value!r}; time constants must be positive, finite numbers of steps.")
+        raise HiddenStateError(f"{argument} is {value!r}; {what} must be positive, finite numbers of steps.")
     if isinstance(value, tuple):
         if len(value) != 2 or value[0] > value[1]:
             raise HiddenStateError(f"{argument} is {value!r}; a tuple must be a range (shortest, longest).")

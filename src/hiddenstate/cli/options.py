@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 MODELS = (
-    "vanilla, leaky, skip, gated-leaky, output-feedback, gru, lstm, mingru, minlstm, linear, hmm, hsmm, "
+    "vanilla, leaky, skip, gated-leaky, output-feedback, gru, lstm, mingru, minlstm, linear, turning, hmm, hsmm, "
     "linear-gaussian, encoder-decoder, multi-particle, noisy, "
     "or a baseline: unigram, last, bigram, ar1, majority"
 )

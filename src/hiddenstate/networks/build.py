@@ -30,6 +30,7 @@ CELLS: dict[str, type[cells.Cell]] = {
     "mingru": cells.MinGRU,
     "minlstm": cells.MinLSTM,
     "linear": cells.DiagonalLinear,
+    "turning": cells.Turning,
 }
 """The cells that `hs.build` and the command line know by name."""
 

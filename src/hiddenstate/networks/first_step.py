@@ -10,6 +10,7 @@ from numpyro.distributions import Distribution
 from hiddenstate._types import Array, Element, Float, Num, Shaped, State
 from hiddenstate.core import HiddenStateError, Recurrence, SequenceModel, dtype_of, has, name_of, register
 from hiddenstate.heads import Head
+from hiddenstate.networks.rnn import refuse_noise
 
 
 class _Begun(Recurrence):
@@ -66,6 +67,7 @@ class FirstStep(SequenceModel):
                 f"model is {name_of(model)}; it must be a network with a head, such as hs.RNN, of whose family the "
                 "first step can be."
             )
+        refuse_noise(model, "FirstStep")
         u = jnp.zeros(model.inputs, dtype_of(model)) if model.inputs else None
         self.model = model
         self.first = head.parameters(model.head_input(model.initial(), u))  # pyright: ignore[reportAttributeAccessIssue]
@@ -94,6 +96,11 @@ class FirstStep(SequenceModel):
     def combine(self) -> Callable[[Element, Element], Element]:
         """The model's `combine`, where it has one."""
         return self.model.combine
+
+    @property
+    def widen(self) -> Callable[[Element], Element]:
+        """The model's `widen`, where it has one."""
+        return self.model.widen
 
     @property
     def state_after(self) -> Callable[[Element], State]:

@@ -27,7 +27,7 @@ from hiddenstate.core import (
 from hiddenstate.distributions import MixtureDistribution
 from hiddenstate.inference.batches import rebatch
 from hiddenstate.networks.build import CELLS
-from hiddenstate.networks.rnn import RNN
+from hiddenstate.networks.rnn import RNN, refuse_noise
 from hiddenstate.strategies import Strategy, over_time
 
 Weighting = Literal["step", "trajectory"]
@@ -62,6 +62,12 @@ class Copies(Recurrence):
         """The cell's `combine`, where it has one."""
         join = self.cell.combine  # pyright: ignore[reportAttributeAccessIssue]
         return join if self.shared else jax.vmap(join)
+
+    @property
+    def widen(self) -> Callable[[Element], Element]:
+        """The cell's `widen`, where it has one."""
+        one = self.cell.widen  # pyright: ignore[reportAttributeAccessIssue]
+        return one if self.shared else jax.vmap(one)
 
     @property
     def state_after(self) -> Callable[[Element], State]:
@@ -114,6 +120,11 @@ class Particles(Recurrence):
     def combine(self) -> Callable[[Element, Element], Element]:
         """The cell's `combine`, where it has one."""
         return self._copies(self.cell).combine
+
+    @property
+    def widen(self) -> Callable[[Element], Element]:
+        """The cell's `widen`, where it has one."""
+        return self._copies(self.cell).widen
 
     @property
     def state_after(self) -> Callable[[Element], State]:
@@ -214,6 +225,7 @@ class MultiParticle(SequenceModel):
     ):
         if not isinstance(rnn, RNN):
             raise HiddenStateError(f"rnn is a {type(rnn).__name__}; it must be an hs.RNN.")
+        refuse_noise(rnn, "MultiParticle")
         count, dtype = whole("particles", particles), dtype_of(rnn)
         one_of("weighting", weighting, ("step", "trajectory"))
         one_of("mixing", mixing, ("uniform", "learned"))
@@ -273,6 +285,11 @@ class MultiParticle(SequenceModel):
     def combine(self) -> Callable[[Element, Element], Element]:
         """The cell's `combine`, where it has one and nothing is weighed by the past."""
         return self._dynamics("combine").combine
+
+    @property
+    def widen(self) -> Callable[[Element], Element]:
+        """The cell's `widen`, where it has one and nothing is weighed by the past."""
+        return self._dynamics("widen").widen
 
     @property
     def state_after(self) -> Callable[[Element], State]:

@@ -11,7 +11,7 @@ from numpyro.distributions import Delta, Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, State
 from hiddenstate.cells import Cell
-from hiddenstate.core import HiddenStateError, Schema, SequenceModel, has, register
+from hiddenstate.core import HiddenStateError, Schema, SequenceModel, has, name_of, register
 from hiddenstate.heads import Head
 from hiddenstate.networks.bidirectional import refuse_bidirectional
 from hiddenstate.networks.dropout import Dropout, checked_rate
@@ -113,6 +113,11 @@ class RNN(SequenceModel):
         return self.cell.combine  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
+    def widen(self) -> Callable[[Element], Element]:
+        """The cell's `widen`, where it has one."""
+        return self.cell.widen  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
     def state_after(self) -> Callable[[Element], State]:
         """The cell's `state_after`, where it has one."""
         return self.cell.state_after  # pyright: ignore[reportAttributeAccessIssue]
@@ -156,6 +161,16 @@ class RNN(SequenceModel):
 
     def _state_of(self, z: Float[Array, " state"]) -> State:
         return from_vector(z, jax.eval_shape(self.initial))
+
+
+def refuse_noise(model: SequenceModel, owner: str) -> None:
+    """Raise HiddenStateError where the state of a network moves at random, so that it is not known from the past."""
+    cell = getattr(model, "cell", None)
+    if has(cell, "step_distribution") and not getattr(cell, "silent", False):
+        raise HiddenStateError(
+            f"the state of {name_of(model)} moves at random; {owner} takes a network whose state follows from what was "
+            "seen. hs.ParticleFilter runs a noisy one."
+        )
 
 
 def _dropout(name: str, rate: float) -> Dropout | None:

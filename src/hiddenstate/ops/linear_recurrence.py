@@ -1,17 +1,19 @@
-r"""The affine recurrence :math:`h' = a \odot h + b`, in three ways of holding one step.
+r"""The affine recurrence :math:`h' = a \odot h + b`, in four ways of holding one step.
 
 Joining two steps gives one of the same form, which is what makes it a parallel scan (Blelloch 1990):
 :math:`(a_2 a_1,\; a_2 b_1 + b_2)`.
 
 A factor close to one loses its distance from one when it is rounded: in float32 a time constant of 20,000
 steps comes out a thousandth wrong. `Decay` and `LogAffine` hold the logarithm of the factor, which keeps that
-distance to full precision, and only ever add logarithms of neighbouring steps.
+distance to full precision, and only ever add logarithms of neighbouring steps. `Turn` does so for the modulus of a
+complex factor, and adds its angles.
 
 What is left in float32 is the rounding of the state itself. Joined in pairs, a hundred thousand steps lose
 less than 1e-6; one after the other, less than 1e-5 where the drive varies, but up to 1e-3 where a unit that
 hardly forgets adds up one and the same number, as any running sum does.
 """
 
+import math
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -41,7 +43,19 @@ class LogAffine(NamedTuple):
     log_b: Array
 
 
-LinearStep: TypeAlias = Affine | Decay | LogAffine
+class Turn(NamedTuple):
+    """One step ``h' = exp(log_a + i * angle) * h + b`` of complex numbers, with the angle between -pi and pi.
+
+    The modulus is as exact as that of `Decay`. Angles of joined steps are added and wrapped: what their rounding
+    turns too far grows with the number of steps, by about 1e-7 a step in float32.
+    """
+
+    log_a: Array
+    angle: Array
+    b: Array
+
+
+LinearStep: TypeAlias = Affine | Decay | LogAffine | Turn
 """One step of the recurrence, held in any of the ways."""
 
 
@@ -54,6 +68,8 @@ def apply(h: Array, step: LinearStep) -> Array:
             return _decayed(h, log_a, b)
         case LogAffine(log_a, log_b):
             return _decayed(h, log_a, jnp.exp(log_b))
+        case Turn(log_a, angle, b):
+            return jnp.where(log_a > -0.5, h + (_change(log_a, angle) * h + b), _factor(log_a, angle) * h + b)
 
 
 def join(earlier: LinearStep, later: LinearStep) -> LinearStep:
@@ -65,6 +81,8 @@ def join(earlier: LinearStep, later: LinearStep) -> LinearStep:
             return Decay(log_a_2 + log_a_1, jnp.exp(log_a_2) * b_1 + b_2)
         case LogAffine(log_a_1, log_b_1), LogAffine(log_a_2, log_b_2):
             return LogAffine(log_a_2 + log_a_1, jnp.logaddexp(log_a_2 + log_b_1, log_b_2))
+        case Turn(log_a_1, angle_1, b_1), Turn(log_a_2, angle_2, b_2):
+            return Turn(log_a_2 + log_a_1, _wrapped(angle_2 + angle_1), _factor(log_a_2, angle_2) * b_1 + b_2)
         case _:
             raise TypeError(f"cannot join {type(earlier).__name__} with {type(later).__name__}.")
 
@@ -87,3 +105,19 @@ def _decayed(h: Array, log_a: Array, b: Array) -> Array:
     # fast one as a product, so that what is forgotten leaves no rounding error behind.
     slow = h + (jnp.expm1(log_a) * h + b)
     return jnp.where(log_a > -0.5, slow, jnp.exp(log_a) * h + b)
+
+
+def _factor(log_a: Array, angle: Array) -> Array:
+    """exp(log_a + i angle)."""
+    modulus = jnp.exp(log_a)
+    return jax.lax.complex(modulus * jnp.cos(angle), modulus * jnp.sin(angle))
+
+
+def _change(log_a: Array, angle: Array) -> Array:
+    """exp(log_a + i angle) - 1, exact where it is small; as in `_decayed`."""
+    modulus, turn = jnp.expm1(log_a), jax.lax.complex(-2 * jnp.sin(angle / 2) ** 2, jnp.sin(angle))
+    return modulus + turn + modulus * turn
+
+
+def _wrapped(angle: Array) -> Array:
+    return angle - 2 * math.pi * jnp.round(angle / (2 * math.pi))

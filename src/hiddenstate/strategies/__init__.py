@@ -10,7 +10,7 @@ from hiddenstate.strategies.associative import Associative
 from hiddenstate.strategies.auto import Auto, Choice
 from hiddenstate.strategies.independent import Independent
 from hiddenstate.strategies.sequential import Sequential
-from hiddenstate.strategies.strategy import Strategy, Unrolled, over_time, prepared, resolved
+from hiddenstate.strategies.strategy import Strategy, Unrolled, in_chunks, over_time, prepared, resolved
 
 __all__ = [
     "Associative",
@@ -20,6 +20,7 @@ __all__ = [
     "Sequential",
     "Strategy",
     "Unrolled",
+    "in_chunks",
     "over_time",
     "prepared",
     "resolved",

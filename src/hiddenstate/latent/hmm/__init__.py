@@ -4,6 +4,7 @@ from hiddenstate.latent.hmm.build import hmm, hsmm
 from hiddenstate.latent.hmm.durations import CategoricalDurations, NegativeBinomialDurations
 from hiddenstate.latent.hmm.model import HMM, Lagged, Smoothed, Statistics
 from hiddenstate.latent.hmm.semi_markov import HSMM
+from hiddenstate.latent.hmm.switch_copy import SwitchCopy, SwitchSmoothed
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "NegativeBinomialDurations",
     "Smoothed",
     "Statistics",
+    "SwitchCopy",
+    "SwitchSmoothed",
     "TransitionMatrix",
     "hmm",
     "hsmm",

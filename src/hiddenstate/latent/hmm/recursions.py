@@ -271,8 +271,7 @@ def fixed_lag(
         at = jnp.arange(time) + ahead
         inside = (at < time) if valid is None else (at < time) & valid[jnp.minimum(at, time - 1)]
         seen = jnp.where(inside[:, None], likelihoods[jnp.minimum(at, time - 1)], 0.0)
-        before = jax.tree.map(lambda a: a[jnp.minimum(at - 1, time - 1)], chain.operator)
-        moves = Chain(before, True) if chain.varying else chain
+        moves = Chain(chain.at(jnp.minimum(at - 1, time - 1)), chain.varying)
         joint = safe_log(values) + moves.mapped("expand", seen)
         top = joint.reshape(time, -1).max(1).reshape(-1, *(1 for _ in values.shape[1:]))
         moved = moves.mapped("back", jnp.exp(joint - jnp.where(top > -jnp.inf, top, 0.0)))
