@@ -156,6 +156,6 @@ def test_a_description_says_what_is_fitted_and_how(patients, run, fails, tmp_pat
     model.write_text("layers = [{cell = 'gru', hidden = 3}, {cell = 'vanilla', hidden = 2}]\n[training]\nepochs = 1\n")
     result = run("fit", patients, *LAYOUT, "--columns", "heat", "--model", model, "--out", out)
     assert result.exit_code == 0, result.output
-    assert "ran all 1 epochs" in result.stdout and f"{model} by sgd" in result.stderr
+    assert "ran its only epoch" in result.stdout and f"{model} by sgd" in result.stderr
     assert [type(layer).__name__ for layer in hs.load(out).body.layers()] == ["GRU", "Vanilla"]
     assert "leave out --hidden" in fails("fit", patients, *LAYOUT, "--model", model, "--hidden", 3)

@@ -146,6 +146,17 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
+def test_files_from_before_a_field_was_there_are_read(tmp_path):
+    """Networks were saved without dropout around the cell, and are those without any."""
+    model = network()
+    save(model, tmp_path / "new")
+    arrays, told = read_tensors(tmp_path / "new")
+    for name in ("drop_input", "drop_output"):
+        del told["model"]["fields"][name]
+    write_tensors(tmp_path / "old", arrays, told)
+    assert eqx.tree_equal(load(tmp_path / "old"), model, typematch=True)
+
+
 def test_header_tells_what_is_inside(tmp_path):
     save(network(), tmp_path / "model")
     told = header(tmp_path / "model")

@@ -191,3 +191,27 @@ def test_ragged_sequences_count_only_their_own_steps(task, hmm, exact):
 def test_a_state_that_is_no_belief_is_refused(task, exact, gru):
     with pytest.raises(hs.HiddenStateError, match="hmm is a RNN of GRU whose state is no belief"):
         hs.inspect.probe(exact, gru, task.data, key=jr.key(0))
+
+
+@pytest.mark.parametrize(
+    ("phi", "sentence"),
+    [
+        (lambda belief: 1.0, "phi makes 1.0 of a belief; it must be an array"),
+        (lambda belief: [], "it must be an array"),
+        (lambda belief: belief[:1], "phi makes 1 numbers of a belief"),
+    ],
+)
+def test_a_map_to_something_else_is_refused(hmm, exact, task, phi, sentence):
+    with pytest.raises(hs.HiddenStateError, match=sentence):
+        hs.inspect.homomorphism(hmm, exact, phi, task.data)
+
+
+def test_models_of_other_symbols_are_refused(hmm, task):
+    more = hs.tasks.hmm(2, 5, sequences=2, length=30, key=jr.key(1)).data
+    with pytest.raises(hs.HiddenStateError, match="hmm has 4 symbols, but rnn 5; they must be the same"):
+        hs.inspect.homomorphism(hmm, hs.build("gru", more, hidden=3, key=jr.key(0)), "linear", task.data)
+
+
+def test_reduced_is_yes_or_no(hmm):
+    with pytest.raises(hs.HiddenStateError, match="reduced is 'yes'; it must be True or False"):
+        hs.exact_rnn(hmm, reduced="yes")

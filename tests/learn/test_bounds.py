@@ -199,6 +199,11 @@ def test_wrong_arguments_are_named():
         hs.objectives.Bound().check(hs.build("gru", pairs, key=KEY), hs.Auto())
     with pytest.raises(hs.HiddenStateError, match=r"proposal is 'auxiliary'.*posterior\(prior, x, u\)"):
         hs.ParticleFilter(noisy(), 2, "auxiliary", key=KEY)
+    with pytest.raises(hs.HiddenStateError, match="inference is 'q'; it must be an object with posterior"):
+        hs.objectives.elbo(noisy(), "q", symbols(2, 3), key=KEY)
+    larger = hs.build("noisy", symbols(2, 3), cell="gru", hidden=7, key=KEY).model
+    with pytest.raises(hs.HiddenStateError, match="numbers, but this Correction is for 7"):
+        hs.objectives.elbo(noisy(), hs.Correction(larger, key=KEY), symbols(2, 3), key=KEY)
     with pytest.raises(hs.HiddenStateError, match="cell is 'gruu'; it must be one of vanilla"):
         hs.build("noisy", symbols(2, 3), cell="gruu", key=KEY)
 

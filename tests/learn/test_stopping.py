@@ -77,7 +77,7 @@ def test_a_budget_that_ran_out_is_no_convergence():
     fit = hs.fit(model, data, hs.SGD(steps=25, **slow), key=KEY)
     assert (fit.converged, fit.reason) == (False, "ran all 25 steps; the training loss was still improving.")
     fit = hs.fit(model, data, hs.SGD(steps=1, **slow), key=KEY)
-    assert fit.reason == "ran all 1 steps; the training loss was not seen to improve."
+    assert fit.reason == "ran its only step; the training loss was not seen to improve."
     assert not same(fit.model, model)
     fit = hs.fit(model, data, hs.SGD(epochs=300, learning_rate=0.1, patience=None), key=KEY, validation=data)
     assert not fit.converged

@@ -192,3 +192,13 @@ def test_it_is_compared_where_it_is_named():
     assert "multi-particle" not in hs.default_models(data)
     found = hs.compare(data, ["multi-particle"], hidden=2, epochs=1, key=jr.key(0), progress=False)
     assert found.models["multi-particle"].cell.hidden_size == 2
+
+
+@pytest.mark.parametrize(
+    "make", [lambda rnn: hs.MultiParticle(rnn, 2, key=jr.key(0)), hs.FirstStep], ids=["multi", "first"]
+)
+def test_a_state_that_moves_at_random_is_refused(make):
+    plain = hs.build("gru", [[0, 1, 1]], hidden=2, key=jr.key(0))
+    noisy = hs.RNN(hs.cells.Noisy(plain.cell, 0.1), plain.head)
+    with pytest.raises(hs.HiddenStateError, match="moves at random"):
+        make(noisy)

@@ -105,7 +105,8 @@ def _summary(result: "Fit", train: Any, held: Any, out: Path, data: str, given: 
         say(f"validation   {_score(result.model, held, given)}")
     say(f"{'converged' if result.converged else 'not converged'}: {result.reason}")
     say(f"saved to {out} after {plural(result.history.height, 'update')}")
-    note(f"next: hiddenstate score {out} NEW_DATA, or {_next(result.model, out, data)}")
+    gaps = getattr(train, "observed", None) is not None
+    note(f"next: hiddenstate score {out} NEW_DATA, or {_next(result.model, out, data, gaps)}")
 
 
 def _score(model: Any, data: Any, given: int) -> str:
@@ -126,13 +127,13 @@ def _score(model: Any, data: Any, given: int) -> str:
     return f"{score_words(score)}, accuracy {', '.join(shares)}"
 
 
-def _next(model: Any, out: Path, data: str) -> str:
+def _next(model: Any, out: Path, data: str, gaps: bool) -> str:
     """What to do with a model of this kind."""
     import hiddenstate as hs
     from hiddenstate.core import has
 
     if isinstance(model, hs.ConditionalModel):
         return f"hiddenstate predict {out} NEW_DATA --out answers.csv"
-    if has(model, "smooth"):
+    if has(model, "smooth") and not (gaps and has(model, "with_key")):  # particles are not smoothed over gaps
         return f"hiddenstate decode {out} {data} --plot states.png"
     return f"hiddenstate forecast {out} {data} --plot forecast.png"

@@ -142,6 +142,10 @@ def parts(data: Any, share: float, key: Any) -> tuple[Any, Any]:
     if answers:
         note(f"{plural(len(data), 'sequence')} with answers: too few to keep one to stop by (that begins at {WHOLE})")
         return data, None
+    shortest = int(data.lengths.min())
+    if min(round(shortest * (1 - share)), shortest - round(shortest * (1 - share))) < 1:
+        note(f"{plural(shortest, 'step')} in the shortest sequence: too few to keep some to stop by")
+        return data, None
     train, held = data.split_time(1 - share, context=True)
     note(f"{plural(train.steps, 'step')} to learn from, the last {held.scored_steps} to stop by")
     return train, held

@@ -245,14 +245,17 @@ def _checked_symbols(hmm: SequenceModel, rnn: SequenceModel) -> int:
     for model, argument in ((hmm, "hmm"), (rnn, "rnn")):
         if model.inputs:
             raise HiddenStateError(f"{argument} takes {model.inputs} inputs at every step; it must take none.")
-    if counts[1] < counts[0]:
-        raise HiddenStateError(f"hmm has {counts[0]} symbols, but rnn {counts[1]}; it must know all of them.")
+    if counts[1] != counts[0]:
+        raise HiddenStateError(f"hmm has {counts[0]} symbols, but rnn {counts[1]}; they must be the same.")
     return counts[0]
 
 
 def _check_image(phi: Map, hmm: SequenceModel, like: Any) -> None:
     """Raise if the map does not give a state of the network."""
-    shown = entries(eqx.filter_eval_shape(lambda: phi(hmm.initial())))
+    found = eqx.filter_eval_shape(lambda: phi(hmm.initial()))
+    if not jax.tree.leaves(found) or not all(hasattr(leaf, "shape") for leaf in jax.tree.leaves(found)):
+        raise HiddenStateError(f"phi makes {found!r} of a belief; it must be an array, or a state of the network.")
+    shown = entries(found)
     if shown != entries(like):
         raise HiddenStateError(f"phi makes {shown} numbers of a belief; a state of the network has {entries(like)}.")
 
@@ -266,4 +269,4 @@ def _spread(rows: np.ndarray) -> float:
 
 
 def _ratio(value: float, spread: float) -> float:
-    return value / spread if spread > 0 else (0.0 if value == 0 else np.inf)
+    return value / spread if spread > 0 else (0.0 if value == 0 else np.nan)

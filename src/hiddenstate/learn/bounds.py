@@ -106,6 +106,11 @@ def filter_for(model: Any, particles: int | None, threshold: float | None, infer
             f"{name_of(model)} has no hidden states with distributions: a bound takes an hs.RNN, an hs.HMM, an "
             "hs.LinearGaussian, an hs.StateSpace, or an hs.ParticleFilter of one."
         )
+    if inference is not None and not has(inference, "posterior"):
+        raise HiddenStateError(
+            f"inference is {inference!r}; it must be an object with posterior(prior, x, u), such as an hs.Correction, "
+            "or None for the model itself."
+        )
     # Its key is never drawn from: every sequence brings its own.
     key = jr.key(0)
     proposal = "bootstrap" if inference is None else inference

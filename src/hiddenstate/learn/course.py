@@ -127,8 +127,9 @@ class Course:
         if standing.verdict is not None:
             return standing
         stopping = standing.stopping
-        ran = "steps" if standing.step == self.limits.steps else "epochs"
-        number = self.limits.steps if ran == "steps" else self.limits.epochs
+        ran = "step" if standing.step == self.limits.steps else "epoch"
+        number = self.limits.steps if ran == "step" else self.limits.epochs
+        all_of_it = f"its only {ran}" if number == 1 else f"all {number} {ran}s"
         if not self._decides:
             said = "what was learned changed on the way, so that losses do not compare: the model is the last one"
         elif stopping.waited == 0 and stopping.improved:
@@ -141,7 +142,7 @@ class Course:
             said = "the training loss was not seen to improve"
         newest = not self.validated and (stopping.best_step == standing.step or not self.steady)
         best = standing.learned if newest else standing.best
-        return replace(standing, best=best, verdict=Verdict(False, f"ran all {number} {ran}; {said}."))
+        return replace(standing, best=best, verdict=Verdict(False, f"ran {all_of_it}; {said}."))
 
     def fraction(self, standing: Standing) -> float:
         """How much of the budget is used up."""

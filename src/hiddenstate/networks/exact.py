@@ -163,6 +163,8 @@ def exact_rnn(hmm: HMM, reduced: bool = False) -> RNN:
     Array([0.], dtype=float32)
     """
     _check_hmm(hmm)
+    if not isinstance(reduced, bool):
+        raise HiddenStateError(f"reduced is {reduced!r}; it must be True or False.")
     emission: Any = hmm.emission
     seen = Rows(emission.logits, emission.possible)
     cell = Belief(_initial_rows(hmm), hmm.transition.rows, seen, reduced=reduced)

@@ -1,0 +1,170 @@
+"""Bach's chorales (Boulanger-Lewandowski et al. 2012): the family side by side, in nats per step of the test set.
+
+    python benchmarks/chorales.py JSB_Chorales.mat [--models gru transposed ...] [--out chorales.json]
+
+Everything is chosen on the validation set: when a training stops, and which model is called the best. The test set is
+scored once for each model. All scores are exact log-likelihoods, summed over all steps and divided by their number, the
+first step of every chorale included. Published, on the same split: RNN-RBM 6.27, RNN-NADE 5.56 (Boulanger-Lewandowski,
+Bengio and Vincent 2012).
+
+`transposed` first learns from every chorale in eleven keys (up and down by at most five semitones), then, from a lower
+rate, from the chorales as they are. `averaged` does the second part three times, and averages what the three networks
+predict at every step.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.random as jr
+import numpy as np
+import scipy.io
+
+import hiddenstate as hs
+
+SEMITONES = 5
+
+
+@dataclass
+class Chorales:
+    """The three parts, and the first of them in several keys."""
+
+    train: hs.Sequences
+    validation: hs.Sequences
+    test: hs.Sequences
+    transposed: hs.Sequences
+
+
+def read(path: Path) -> Chorales:
+    """The three parts of a file of piano rolls."""
+    found = scipy.io.loadmat(path)
+    rolls = {part: [np.asarray(roll).astype(int) for roll in found[f"{part}data"][0]] for part in PARTS}
+    keys = range(-SEMITONES, SEMITONES + 1)
+    moved = [np.roll(roll, key, axis=1) for roll in rolls["train"] for key in keys]
+    return Chorales(*(hs.Sequences.of(rolls[part]) for part in PARTS), hs.Sequences.of(moved))
+
+
+PARTS = ("train", "valid", "test")
+
+
+def trained(model: Any, data: hs.Sequences, chorales: Chorales, steps: int, rate: float, key: Any) -> Any:
+    """The model after so many updates, as it was when it predicted the validation set best."""
+    method = hs.SGD(
+        steps=steps,
+        batch_size=32,
+        learning_rate=rate,
+        decay="cosine",
+        patience=None,
+        evaluate_steps=max(1, steps // 40),
+    )
+    return hs.fit(model, data, method, key=key, validation=chorales.validation, progress=False).model
+
+
+def network(recipe: str, updates: int, rate: float = 3e-3, **options: Any) -> Callable[[Chorales, Any, float], list]:
+    """A recipe, trained on the chorales as they are."""
+
+    def learn(chorales: Chorales, key: Any, scale: float) -> list:
+        build_key, fit_key = jr.split(key)
+        model = hs.build(recipe, chorales.train, **options, key=build_key)
+        return [trained(model, chorales.train, chorales, max(2, int(scale * updates)), rate, fit_key)]
+
+    return learn
+
+
+def markov(states: int) -> Callable[[Chorales, Any, float], list]:
+    """A hidden Markov model of independent bits by EM, as it was when it predicted the validation set best."""
+
+    def learn(chorales: Chorales, key: Any, scale: float) -> list:
+        build_key, fit_key = jr.split(key)
+        model = hs.build("hmm", chorales.train, states=states, key=build_key)
+        method = hs.EM(iterations=max(2, int(scale * 60)), start="kmeans", pseudocount=0.01)
+        return [
+            hs.fit(model, chorales.train, method, key=fit_key, validation=chorales.validation, progress=False).model
+        ]
+
+    return learn
+
+
+def in_all_keys(times: int) -> Callable[[Chorales, Any, float], list]:
+    """Networks that learned from all keys first, and then `times` apart from the chorales as they are."""
+
+    def learn(chorales: Chorales, key: Any, scale: float) -> list:
+        build_key, first_key, second_key = jr.split(key, 3)
+        model = hs.build("gru", chorales.train, **SUBSET, key=build_key)
+        model = trained(model, chorales.transposed, chorales, max(2, int(scale * 2000)), 3e-3, first_key)
+        keys = jr.split(second_key, times)
+        return [trained(model, chorales.train, chorales, max(2, int(scale * 500)), 1e-3, each) for each in keys]
+
+    return learn
+
+
+USUAL: dict[str, Any] = {"hidden": 192, "initial": "learned", "input_dropout": 0.2, "output_dropout": 0.4}
+SUBSET: dict[str, Any] = {**USUAL, "output_dropout": 0.3, "head": "subset", "units": 128}
+PARTICLES: dict[str, Any] = {"cell": "gru", "hidden": 128, "particles": 16}
+
+MODELS: dict[str, tuple[str, Callable[[Chorales, Any, float], list]]] = {
+    "hmm": ("HMM of 128 states, independent bits", markov(128)),
+    "gru": ("GRU, independent bits", network("gru", 600, **USUAL)),
+    "lstm": ("LSTM, independent bits", network("lstm", 600, **USUAL)),
+    "mingru": ("minGRU of two layers, independent bits", network("mingru", 600, layers=2, **USUAL)),
+    "particles": (
+        "multi-particle GRU, equation 17 as printed",
+        network("multi-particle", 400, bias=False, mixing="uniform", **PARTICLES),
+    ),
+    "own": (
+        "multi-particle GRU, biases and weights of its own",
+        network("multi-particle", 800, **PARTICLES),
+    ),
+    "mixture": (
+        "GRU, mixture of 32 sets of independent bits",
+        network("gru", 800, head="mixture-bernoulli", components=32, **USUAL),
+    ),
+    "nade": ("GRU, NADE of 64 units", network("gru", 400, head="nade", units=64, **USUAL)),
+    "subset": ("GRU, subset head of 128 units", network("gru", 1000, head="subset", units=128, **USUAL)),
+    "transposed": ("the same, first in eleven keys", in_all_keys(1)),
+    "averaged": ("three of these, averaged at every step", in_all_keys(3)),
+}
+
+
+def nats(models: list, data: hs.Sequences) -> float:
+    """Minus the mean log-probability of a step, under the average of what the models predict there."""
+    each = np.stack([np.asarray(hs.step_log_probs(model, data), np.float64) for model in models])
+    steps = np.where(data.valid, np.logaddexp.reduce(each) - np.log(len(models)), 0.0)
+    return float(-steps.sum() / data.valid.sum())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="JSB_Chorales.mat")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of updates, for a quick look")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="write the table as JSON")
+    given = parser.parse_args()
+    chorales = read(given.file)
+    rows = []
+    print(f"{'model':<52}{'parameters':>11}{'minutes':>9}{'validation':>12}{'test':>8}", flush=True)
+    for name in given.models:
+        title, learn = MODELS[name]
+        began = time.perf_counter()
+        models = learn(chorales, jr.key(given.seed), given.scale)
+        minutes = (time.perf_counter() - began) / 60
+        size = sum(hs.parameter_count(model) for model in models)
+        row = {"model": name, "parameters": size, "minutes": minutes}
+        row |= {"validation": nats(models, chorales.validation), "test": nats(models, chorales.test)}
+        rows.append(row)
+        print(f"{title:<52}{size:>11,}{minutes:>9.1f}{row['validation']:>12.3f}{row['test']:>8.3f}", flush=True)
+        if given.out:
+            given.out.write_text(json.dumps(rows, indent=2) + "\n")
+        jax.clear_caches()
+    best = min(rows, key=lambda row: row["validation"])
+    print(f"best on validation: {best['model']}, {best['test']:.3f} nats per step on the test set")
+
+
+if __name__ == "__main__":
+    main()
