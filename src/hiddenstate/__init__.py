@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from hiddenstate.latent import HSMM as HSMM
     from hiddenstate.latent import CategoricalDurations as CategoricalDurations
     from hiddenstate.latent import Correction as Correction
+    from hiddenstate.latent import Hamilton as Hamilton
     from hiddenstate.latent import Inference as Inference
     from hiddenstate.latent import InputDriven as InputDriven
     from hiddenstate.latent import LinearGaussian as LinearGaussian
@@ -162,6 +163,7 @@ _HOMES = {
     "hiddenstate.latent": (
         "HMM",
         "HSMM",
+        "Hamilton",
         "CategoricalDurations",
         "Correction",
         "Inference",

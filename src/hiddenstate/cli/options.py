@@ -11,6 +11,7 @@ import typer
 
 MODELS = (
     "vanilla, leaky, skip, gated-leaky, output-feedback, gru, lstm, mingru, minlstm, linear, turning, hmm, hsmm, "
+    "hamilton, "
     "linear-gaussian, encoder-decoder, multi-particle, noisy, "
     "or a baseline: unigram, last, bigram, ar1, majority"
 )

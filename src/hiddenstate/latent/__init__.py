@@ -1,7 +1,7 @@
 """Models whose state is a belief over something hidden, updated by Bayes' rule."""
 
 from hiddenstate.latent import emissions
-from hiddenstate.latent.hmm import HMM, HSMM, CategoricalDurations, InputDriven, NegativeBinomialDurations
+from hiddenstate.latent.hmm import HMM, HSMM, CategoricalDurations, Hamilton, InputDriven, NegativeBinomialDurations
 from hiddenstate.latent.linear_gaussian import LinearGaussian, NonlinearGaussian, structural
 from hiddenstate.latent.particle import Correction, Inference, ParticleFilter, Proposal, StateSpace
 from hiddenstate.latent.switching import SwitchingLinearGaussian
@@ -11,6 +11,7 @@ __all__ = [
     "HSMM",
     "CategoricalDurations",
     "Correction",
+    "Hamilton",
     "Inference",
     "InputDriven",
     "LinearGaussian",

@@ -153,7 +153,7 @@ class Regression(Emission):
         weight, products, cross, square = statistics
         some = enough(weight)
         missing = cross - jnp.einsum("kdij,kdj->kdi", products, self.offsets, precision="highest")
-        offsets = self.offsets + _solved(products, missing)
+        offsets = self.offsets + solved(products, missing)
         half = jnp.einsum("kdij,kdj->kdi", products, offsets, precision="highest") - 2 * cross
         residual = (square + jnp.einsum("kdi,kdi->kd", offsets, half, precision="highest")) / jnp.where(some, weight, 1)
         floor = jnp.asarray(prior.variance_floor, weight.dtype) / self.scale.value**2
@@ -229,7 +229,7 @@ def _times(coefficients: Float[Array, "*batch n"], r: Float[Array, " n"]) -> Flo
     return jnp.matmul(coefficients, r, precision="highest")
 
 
-def _solved(products: Float[Array, "*batch n n"], cross: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
+def solved(products: Float[Array, "*batch n n"], cross: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
     """The smallest solution of the normal equations: nothing in directions that the regressors do not show."""
     size = jnp.sqrt(jnp.diagonal(products, axis1=-2, axis2=-1))
     size = jnp.where(size > 0, size, 1)

@@ -2,6 +2,7 @@
 
 from hiddenstate.latent.hmm.build import hmm, hsmm
 from hiddenstate.latent.hmm.durations import CategoricalDurations, NegativeBinomialDurations
+from hiddenstate.latent.hmm.hamilton import Hamilton, hamilton
 from hiddenstate.latent.hmm.model import HMM, Lagged, Smoothed, Statistics
 from hiddenstate.latent.hmm.semi_markov import HSMM
 from hiddenstate.latent.hmm.switch_copy import SwitchCopy, SwitchSmoothed
@@ -11,6 +12,7 @@ __all__ = [
     "HMM",
     "HSMM",
     "CategoricalDurations",
+    "Hamilton",
     "InputDriven",
     "Lagged",
     "NegativeBinomialDurations",
@@ -19,6 +21,7 @@ __all__ = [
     "SwitchCopy",
     "SwitchSmoothed",
     "TransitionMatrix",
+    "hamilton",
     "hmm",
     "hsmm",
 ]
