@@ -75,10 +75,11 @@ class Correction(Inference):
             raise HiddenStateError(
                 f"the hidden state moves by a {type(prior).__name__}; a Correction is for the noise of hs.cells.Noisy."
             )
-        if prior.loc.size != self.outer_bias.size // 2:
+        size = self.outer_bias.size // 2
+        if prior.loc.size != size:
             raise HiddenStateError(
-                f"the hidden state has {prior.loc.size} numbers, but this Correction is for {self.outer_bias.size // 2}; "
-                "make one of the model that it is used with."
+                f"the hidden state has {prior.loc.size} numbers, but this Correction is for {size}; make one of the "
+                "model that it is used with."
             )
         read = [prior.loc, self.reader.encode(x), *([] if u is None else [u])]
         inner = jnp.tanh(self.inner_weight @ jnp.concatenate(read) + self.inner_bias)
