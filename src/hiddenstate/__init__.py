@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from hiddenstate.latent import ParticleFilter as ParticleFilter
     from hiddenstate.latent import Proposal as Proposal
     from hiddenstate.latent import StateSpace as StateSpace
+    from hiddenstate.latent import SwitchCopy as SwitchCopy
     from hiddenstate.latent import SwitchingLinearGaussian as SwitchingLinearGaussian
     from hiddenstate.latent import emissions as emissions
     from hiddenstate.latent import structural as structural
@@ -174,6 +175,7 @@ _HOMES = {
         "ParticleFilter",
         "Proposal",
         "StateSpace",
+        "SwitchCopy",
         "SwitchingLinearGaussian",
         "emissions",
         "structural",

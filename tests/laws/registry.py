@@ -322,6 +322,68 @@ CASES["hsmm, negative binomial"] = Case(
     precisions=turn(1),
 )
 
+KEPT = {"reset": 0.3, "prior": [0.5, 0.2, 0.3]}
+SIX_SYMBOLS = [*THREE_SYMBOLS, [0.3, 0.3, 0.4], [0.5, 0.1, 0.4], [0.2, 0.2, 0.6]]
+CASES["switch-copy, categorical"] = Case(
+    "switch-copy",
+    latent(lambda: hs.SwitchCopy(**KEPT, emission=EMISSIONS["categorical"][0]())),
+    SYMBOLS,
+    precisions=turn(0),
+)
+CASES["switch-copy, gaussian that sees resets"] = Case(
+    "switch-copy",
+    latent(
+        lambda: hs.SwitchCopy(
+            **KEPT,
+            emission=hs.emissions.Gaussian(
+                means=[-1.0, 0.0, 1.5, -0.5, 0.5, 1.0], covariances=[0.5, 1.0, 0.3, 0.4, 0.6, 0.8]
+            ),
+        )
+    ),
+    EMISSIONS["gaussian"][1],
+    precisions=turn(1),
+)
+CASES["switch-copy, moving between resets"] = Case(
+    "switch-copy",
+    latent(
+        lambda: hs.SwitchCopy(
+            **KEPT, emission=hs.emissions.Categorical(probs=SIX_SYMBOLS), between=FORWARD["transition"]
+        )
+    ),
+    SYMBOLS,
+    precisions=turn(0),
+)
+CASES["switch-copy, autoregressive"] = Case(
+    "switch-copy",
+    latent(lambda: hs.SwitchCopy(**KEPT, emission=EMISSIONS["autoregressive"][0]())),
+    EMISSIONS["autoregressive"][1],
+    precisions=turn(1),
+)
+
+REGIMES = {"transition": [[0.8, 0.2], [0.3, 0.7]], "means": [-0.5, 1.0]}
+CASES["hamilton, mean"] = Case(
+    "hamilton",
+    latent(lambda: hs.Hamilton("stationary", **REGIMES, coefficients=[0.4, -0.2], variances=0.6)),
+    _line(),
+    precisions=turn(1),
+)
+CASES["hamilton, mean, all switching"] = Case(
+    "hamilton",
+    latent(
+        lambda: hs.Hamilton([0.4, 0.6], **REGIMES, coefficients=[[0.4, -0.2], [0.1, 0.3]], variances=[0.6, 0.3])
+    ),
+    _line(),
+    precisions=turn(0),
+)
+CASES["hamilton, intercept"] = Case(
+    "hamilton",
+    latent(
+        lambda: hs.Hamilton("stationary", **REGIMES, coefficients=[0.4], variances=[0.6, 0.3], form="intercept")
+    ),
+    _line(),
+    precisions=turn(1),
+)
+
 REGIMES = {"transition": [[0.8, 0.2], [0.3, 0.7]], "means": [-0.5, 1.0]}
 CASES["hamilton, mean"] = Case(
     "hamilton",

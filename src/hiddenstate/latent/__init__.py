@@ -2,6 +2,7 @@
 
 from hiddenstate.latent import emissions
 from hiddenstate.latent.hmm import HMM, HSMM, CategoricalDurations, Hamilton, InputDriven, NegativeBinomialDurations
+from hiddenstate.latent.hmm.switch_copy import SwitchCopy
 from hiddenstate.latent.linear_gaussian import LinearGaussian, NonlinearGaussian, structural
 from hiddenstate.latent.particle import Correction, Inference, ParticleFilter, Proposal, StateSpace
 from hiddenstate.latent.switching import SwitchingLinearGaussian
@@ -20,6 +21,7 @@ __all__ = [
     "ParticleFilter",
     "Proposal",
     "StateSpace",
+    "SwitchCopy",
     "SwitchingLinearGaussian",
     "emissions",
     "structural",

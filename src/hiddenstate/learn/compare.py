@@ -84,6 +84,7 @@ CONTENDERS: dict[str, Contender] = {
     "multi-particle": Contender(default=False),
     "noisy": Contender(default=False, gaps=True),
     "hmm": Contender(method=_EM, gaps=True),
+    "switch-copy": Contender(method=_EM, default=False, gaps=True),
     "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False, gaps=True),
 }
 """Who takes part: a model joins the comparison by one entry here. Others run if they are named."""

@@ -1,10 +1,11 @@
 """`fit`: the one way into learning, for every model and every method."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import ConditionalModel, HiddenStateError, SequenceModel, checked_key, name_of
+from hiddenstate.core import ConditionalModel, HiddenStateError, SequenceModel, checked_key, has, name_of
 from hiddenstate.inference import data_for
 from hiddenstate.learn.method import Fit, Method
 
@@ -48,11 +49,15 @@ def fit(
             f"given is {given}, but {type(method).__name__} maximises the likelihood of all steps; use hs.SGD() or "
             "hs.LBFGS() for that of later steps given the first."
         )
-    return method.run(
+    checked = data_for(model, data, given)
+    found = method.run(
         model,
-        data_for(model, data, given),
+        checked,
         key=checked_key(key),
         validation=None if validation is None else data_for(model, validation, given),
         checkpoint=None if checkpoint is None else Path(checkpoint),
         progress=progress,
     )
+    if not has(found.model, "remarks"):
+        return found
+    return replace(found, reason="; ".join([found.reason.removesuffix("."), *found.model.remarks(checked)]) + ".")

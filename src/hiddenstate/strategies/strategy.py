@@ -68,8 +68,17 @@ def over_time(
         states, final = run_over(strategy, recurrence, state, elements, steps.valid)
         return final, jax.vmap(emit)(states, elements, steps.values, steps.inputs)
 
+    return in_chunks(run, state, steps, chosen.chunk_length(steps.length))
+
+
+def in_chunks(
+    run: Callable[[State, Steps], tuple[State, Any]], state: State, steps: Steps, chunk: int | None
+) -> tuple[Any, State]:
+    """``run(state, steps)``, which gives the last state and values of all steps, over chunks of so many steps.
+
+    The backward pass recomputes what lies within one. Without a chunk length, or where one holds all, it runs once.
+    """
     time = steps.length
-    chunk = chosen.chunk_length(time)
     if chunk is None or chunk >= time:
         final, out = run(state, steps)
         return out, final

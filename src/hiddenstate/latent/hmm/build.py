@@ -13,6 +13,7 @@ from hiddenstate.latent.emissions import Emission, emission_for
 from hiddenstate.latent.hmm.durations import CategoricalDurations, NegativeBinomialDurations
 from hiddenstate.latent.hmm.model import HMM
 from hiddenstate.latent.hmm.semi_markov import HSMM
+from hiddenstate.latent.hmm.switch_copy import SwitchCopy
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
 
 Initial = Literal["free", "fixed", "stationary"]
@@ -90,6 +91,30 @@ def hsmm(
     if initial not in ("free", "fixed"):
         raise HiddenStateError(f"initial is {initial!r}; it must be 'free' or 'fixed'.")
     return HSMM(_initial(initial, "dense", states, emitted), moves, lasting, emitted, schema=data.schema)
+
+
+@recipe("switch-copy")
+def switch_copy(
+    data: Sequences,
+    *,
+    key: PRNGKeyArray,
+    states: int = 4,
+    emission: str | None = None,
+    sees_resets: bool = False,
+    between: bool = False,
+    **options: Any,
+) -> SwitchCopy:
+    """A state that is kept until a switch draws it afresh, with `states` states and emissions inferred, or named.
+
+    With `sees_resets` fresh states have emissions of their own, with `between` states move where they are not reset.
+    Other options are those of the emissions, such as `covariance`.
+    """
+    checks.whole("states", states)
+    emission_key, prior_key, between_key = jr.split(key, 3)
+    emitted = emission_for(data, 2 * states if sees_resets else states, key=emission_key, family=emission, **options)
+    weights = np.asarray(jr.uniform(prior_key, (states,), minval=0.5, maxval=1.5)).astype(dtype_of(emitted))
+    moves = _sticky(np.ones((states, states), bool), between_key, emitted) if between else None
+    return SwitchCopy(1 - STAY, weights / weights.sum(), emitted, between=moves, schema=data.schema)
 
 
 def _initial(initial: Any, transition: Any, states: int, emission: Emission) -> Any:

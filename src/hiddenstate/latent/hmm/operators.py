@@ -1,12 +1,14 @@
 """How beliefs move from one step to the next, as linear operators that know their structure.
 
 Everything the recursions need of a chain is here: a belief moved forward, an expectation moved back, the best and the
-sampled predecessor. A dense matrix costs K² a step; explicit durations D cost K² + K D, not (K D)².
+sampled predecessor. A dense matrix costs K² a step; explicit durations D cost K² + K D, not (K D)²; a state that is
+kept or drawn afresh costs K.
 """
 
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Num
@@ -161,6 +163,175 @@ class Renewal(eqx.Module):
 
     def _index(self, hidden: Any, remaining: Any) -> Any:
         return hidden * self.durations.shape[1] + remaining
+
+
+class Copy(eqx.Module):
+    """A state that is kept or drawn afresh: a multiple of the identity plus a matrix of rank one, neither of them made.
+
+    `stay` is the probability that the state is kept, ``fresh[state]`` that of a reset into each state; together they
+    sum to one. With `between`, a state that is not reset moves by this matrix in place of being kept, which costs K².
+    """
+
+    stay: Float[Array, ""]
+    fresh: Float[Array, " state"]
+    between: Float[Array, "state state"] | None = None
+
+    def move(self, belief: Float[Array, " state"]) -> Float[Array, " state"]:
+        """p(next state) from p(state)."""
+        return self.stay * self._onward(belief) + belief.sum() * self.fresh
+
+    def back(self, values: Float[Array, " state"]) -> Float[Array, " state"]:
+        """The expectation, given each state, of a value of the next."""
+        return self.stay * self._expected(values) + (self.fresh * values).sum()
+
+    def expand(self, values: Float[Array, " state"]) -> Float[Array, " state"]:
+        """A number for each emission, in the form that beliefs are multiplied by."""
+        return values
+
+    def collapse(self, belief: Float[Array, " state"]) -> Float[Array, " state"]:
+        """The belief over what emissions depend on."""
+        return belief
+
+    def marginal(self, belief: Float[Array, "*time state"]) -> Float[Array, "*time state"]:
+        """The belief over states alone."""
+        return belief
+
+    def best(self, scores: Float[Array, " state"]) -> Float[Array, " state"]:
+        """The best score with which each next state is reached; of an operator of logarithms."""
+        if self.between is None:
+            return jnp.maximum(scores + jnp.logaddexp(self.stay, self.fresh), scores.max() + self.fresh)
+        return (scores[:, None] + jnp.logaddexp(self.stay + self.between, self.fresh)).max(0)
+
+    def previous(self, scores: Float[Array, " state"], following: Any) -> Any:
+        """The state from which that score is reached; of an operator of logarithms."""
+        moves = jnp.logaddexp(self.stay + self._log_column(following), self.fresh[following])
+        return jnp.argmax(scores + moves).astype(jnp.int32)
+
+    def draw(self, belief: Float[Array, " state"], following: Any, noise: Float[Array, " state"]) -> Any:
+        """A state from p(state | next state): the best of the log-probabilities with Gumbel noise."""
+        moves = self.stay * self._column(following) + self.fresh[following]
+        return jnp.argmax(safe_log(belief * moves) + noise).astype(jnp.int32)
+
+    def log_move(self, state: Any, following: Any) -> Float[Array, ""]:
+        """The log-probability of a move; of an operator of logarithms."""
+        return jnp.logaddexp(self.stay + self._log_entry(state, following), self.fresh[following])
+
+    def hidden(self, state: Any) -> Any:
+        """The emission that belongs to an index of the chain."""
+        return state
+
+    def state_of(self, state: Any) -> Any:
+        """The state that an index of the chain stands for."""
+        return state
+
+    def resets(self, belief: Float[Array, "time state"], ratio: Float[Array, "time state"]) -> Float[Array, " time"]:
+        """The probability that each move was a reset, from what `counts` takes."""
+        return belief.sum(1) * (ratio @ self.fresh)
+
+    def counts(self, belief: Float[Array, "time ..."], ratio: Float[Array, "time ..."]) -> "Copy":
+        """Expected numbers: of states kept, of resets into each state, and of moves between resets."""
+        return jax.tree.map(jnp.multiply, self.gradient(belief, ratio), self)
+
+    def gradient(self, belief: Float[Array, "time state"], adjoint: Float[Array, "time state"]) -> "Copy":
+        """The gradient with respect to all fields, given the adjoints of all moved beliefs."""
+        return self._slopes(belief, adjoint, adjoint)
+
+    def _slopes(self, belief: Array, kept: Array, drawn: Array) -> "Copy":
+        """The gradient from adjoints of states that were kept and of states that were drawn."""
+        expected = kept if self.between is None else kept @ self.between.T
+        between = None if self.between is None else self.stay * (belief.T @ kept)
+        return type(self)((belief * expected).sum(), belief.sum(1) @ drawn, between)
+
+    def _onward(self, belief: Float[Array, " state"]) -> Float[Array, " state"]:
+        return belief if self.between is None else belief @ self.between
+
+    def _expected(self, values: Float[Array, " state"]) -> Float[Array, " state"]:
+        return values if self.between is None else self.between @ values
+
+    def _column(self, following: Any) -> Float[Array, " state"]:
+        """The probability of `following` from each state, without a reset."""
+        if self.between is not None:
+            return self.between[:, following]
+        return (jnp.arange(len(self.fresh)) == following).astype(self.fresh.dtype)
+
+    def _log_column(self, following: Any) -> Float[Array, " state"]:
+        return safe_log(self._column(following)) if self.between is None else self.between[:, following]
+
+    def _log_entry(self, state: Any, following: Any) -> Float[Array, ""]:
+        if self.between is not None:
+            return self.between[state, following]
+        return jnp.where(state == following, 0.0, -jnp.inf).astype(self.fresh.dtype)
+
+
+class SeenCopy(Copy):
+    """The same where observations depend on whether the state was reset: beliefs have the axes (reset, state).
+
+    Row 0 is for states that were kept, row 1 for those drawn afresh. Index i of the chain, and emission i, stand for
+    the state i modulo K, kept for i < K.
+    """
+
+    def move(self, belief: Float[Array, "2 state"]) -> Float[Array, "2 state"]:
+        """p(next reset, next state) from p(reset, state)."""
+        states = belief.sum(0)
+        return jnp.stack([self.stay * self._onward(states), states.sum() * self.fresh])
+
+    def back(self, values: Float[Array, "2 state"]) -> Float[Array, "2 state"]:
+        """The expectation, given each state, of a value of the next: the same whether the state was reset."""
+        expected = self.stay * self._expected(values[0]) + (self.fresh * values[1]).sum()
+        return jnp.broadcast_to(expected, values.shape)
+
+    def expand(self, values: Float[Array, " emission"]) -> Float[Array, "2 state"]:
+        """A number for each emission, in the form that beliefs are multiplied by."""
+        return values.reshape(2, -1)
+
+    def collapse(self, belief: Float[Array, "2 state"]) -> Float[Array, " emission"]:
+        """The belief over what emissions depend on."""
+        return belief.reshape(-1)
+
+    def marginal(self, belief: Float[Array, "*time 2 state"]) -> Float[Array, "*time state"]:
+        """The belief over states alone."""
+        return belief.sum(-2)
+
+    def best(self, scores: Float[Array, "2 state"]) -> Float[Array, "2 state"]:
+        """The best score with which each next state is reached; of an operator of logarithms."""
+        states = scores.max(0)
+        onward = states if self.between is None else (states[:, None] + self.between).max(0)
+        return jnp.stack([self.stay + onward, states.max() + self.fresh])
+
+    def previous(self, scores: Float[Array, "2 state"], following: Any) -> Any:
+        """The index from which that score is reached; of an operator of logarithms."""
+        reset, state = self._parts(following)
+        moves = jnp.where(reset == 1, 0.0, self._log_column(state))
+        return jnp.argmax(scores + moves).astype(jnp.int32)
+
+    def draw(self, belief: Float[Array, "2 state"], following: Any, noise: Float[Array, " index"]) -> Any:
+        """An index from p(reset, state | next ones): the best of the log-probabilities with Gumbel noise."""
+        reset, state = self._parts(following)
+        moves = jnp.where(reset == 1, 1.0, self._column(state))
+        return jnp.argmax(safe_log(belief * moves).reshape(-1) + noise).astype(jnp.int32)
+
+    def log_move(self, state: Any, following: Any) -> Float[Array, ""]:
+        """The log-probability of a move; of an operator of logarithms."""
+        reset, arrived = self._parts(following)
+        kept = self.stay + self._log_entry(self.state_of(state), arrived)
+        return jnp.where(reset == 1, self.fresh[arrived], kept)
+
+    def state_of(self, state: Any) -> Any:
+        """The state that an index of the chain stands for."""
+        return self._parts(state)[1]
+
+    def resets(
+        self, belief: Float[Array, "time 2 state"], ratio: Float[Array, "time 2 state"]
+    ) -> Float[Array, " time"]:
+        """The probability that each move was a reset, from what `counts` takes."""
+        return belief.sum((1, 2)) * (ratio[:, 1] @ self.fresh)
+
+    def gradient(self, belief: Float[Array, "time 2 state"], adjoint: Float[Array, "time 2 state"]) -> "Copy":
+        """The gradient with respect to all fields, given the adjoints of all moved beliefs."""
+        return self._slopes(belief.sum(1), adjoint[:, 0], adjoint[:, 1])
+
+    def _parts(self, index: Any) -> tuple[Any, Any]:
+        return index // len(self.fresh), index % len(self.fresh)
 
 
 def _counted_down(belief: Float[Array, "state duration"]) -> Float[Array, "state duration"]:
