@@ -7,9 +7,11 @@ from hiddenstate.inspect.homomorphisms import Homomorphism, Residual, homomorphi
 from hiddenstate.inspect.independence import Independence, Statement, independences, independent
 from hiddenstate.inspect.joint import Joint, Marginal, log_joint, marginal, sample_joint
 from hiddenstate.inspect.probes import LayerProbe, Probe, probe
+from hiddenstate.inspect.switching import Explicit, Switching, as_switching
 
 __all__ = [
     "Diversity",
+    "Explicit",
     "GaussianClasses",
     "Homomorphism",
     "Independence",
@@ -20,7 +22,9 @@ __all__ = [
     "Probe",
     "Residual",
     "Statement",
+    "Switching",
     "SymbolClasses",
+    "as_switching",
     "example_graph",
     "graph",
     "homomorphism",
