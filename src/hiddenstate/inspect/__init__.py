@@ -8,6 +8,7 @@ from hiddenstate.inspect.independence import Independence, Statement, independen
 from hiddenstate.inspect.joint import Joint, Marginal, log_joint, marginal, sample_joint
 from hiddenstate.inspect.probes import LayerProbe, Probe, probe
 from hiddenstate.inspect.switching import Explicit, Switching, as_switching
+from hiddenstate.inspect.variational import VariationalPosterior, variational_update
 
 __all__ = [
     "Diversity",
@@ -24,6 +25,7 @@ __all__ = [
     "Statement",
     "Switching",
     "SymbolClasses",
+    "VariationalPosterior",
     "as_switching",
     "example_graph",
     "graph",
@@ -36,4 +38,5 @@ __all__ = [
     "particles",
     "probe",
     "sample_joint",
+    "variational_update",
 ]
