@@ -1,5 +1,13 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
+from hiddenstate.inspect.beliefs import (
+    MeanField,
+    OnePass,
+    PosteriorComparison,
+    compare_posteriors,
+    mean_field,
+    one_pass,
+)
 from hiddenstate.inspect.diversity import Diversity, particles
 from hiddenstate.inspect.duality import GaussianClasses, Layer, SymbolClasses, log_linear
 from hiddenstate.inspect.graphs import example_graph, graph
@@ -20,6 +28,9 @@ __all__ = [
     "Layer",
     "LayerProbe",
     "Marginal",
+    "MeanField",
+    "OnePass",
+    "PosteriorComparison",
     "Probe",
     "Residual",
     "Statement",
@@ -27,6 +38,7 @@ __all__ = [
     "SymbolClasses",
     "VariationalPosterior",
     "as_switching",
+    "compare_posteriors",
     "example_graph",
     "graph",
     "homomorphism",
@@ -35,6 +47,8 @@ __all__ = [
     "log_joint",
     "log_linear",
     "marginal",
+    "mean_field",
+    "one_pass",
     "particles",
     "probe",
     "sample_joint",

@@ -73,8 +73,8 @@ def variational_update(model: SequenceModel, data: Any, *, sweeps: int = 20) -> 
 
     :math:`Q(z, s) = \prod_t Q(z_t)\, Q(s_{1:T} \mid z_{1:T})`, begun at :math:`Q(z_t = 1) = P(z_t = 1 \mid x_t)`, the
     gate of a minimal GRU, which sees one observation. Each sweep updates every Q(z_t) in turn, given all others; the
-    best Q(s | z) is exact and known throughout. The bounds are on :math:`\log p(x_{1:T})`. Time and memory grow with the
-    square of the length.
+    best Q(s | z) is exact and known throughout. The bounds are on :math:`\log p(x_{1:T})`. Time and memory grow with
+    the square of the length.
     """
     data = checked_sequences(model, data)
     sweeps = whole("sweeps", sweeps)

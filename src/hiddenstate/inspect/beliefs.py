@@ -1,0 +1,222 @@
+r"""Three ways to carry a belief over the state of a switch-copy model from step to step, and how far they are apart.
+
+Given the belief :math:`b` over the last state, one step has the joint log-probabilities
+:math:`J_0(s) = \log P(x_t \mid s, 0) + \log b(s)` where the state was kept and
+:math:`J_1(s) = \log P(x_t \mid s, 1) + \log P(s)` where it is fresh.
+
+- Exact filtering mixes arithmetically: :math:`b_t \propto (1 - p)\, e^{J_0} + p\, e^{J_1}`. The best Q(z) Q(s | z) is
+  the same.
+- The best Q(z) Q(s) mixes geometrically (`mean_field`): :math:`\log Q(s) = (1 - q) J_0 + q J_1 + \text{const}`, where
+  the log-odds of :math:`q` are those of p plus :math:`\mathbb{E}_{Q(s)}[J_1 - J_0]`. The two are iterated.
+- The rule of the minimal GRU (`one_pass`) is :math:`h_t = (1 - q_t) h_{t-1} + q_t\, c_t` with :math:`h = \log b` and
+  :math:`c_t = J_1` up to constants, and a gate :math:`q_t = P(z_t = 1 \mid x_t)` that knows nothing of the past. This is
+  the first iteration of the geometric mixture where an observation of a kept state says nothing about it,
+  P(x | s, 0) = P(x | 0).
+
+All three agree where :math:`q` is 0 or 1 and kept states are not seen.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+from jax.scipy.special import logsumexp
+
+from hiddenstate._types import Array, Float
+from hiddenstate.core import SequenceModel
+from hiddenstate.inference import arrays_for
+from hiddenstate.inference.batches import steps_of
+from hiddenstate.inference.posterior import filter as exact_filter
+from hiddenstate.inspect.resets import (
+    checked_sequences,
+    divergence_of_switch,
+    marginal_gates,
+    reset_probability,
+    seen_by,
+    weighted,
+)
+from hiddenstate.latent.checks import whole
+
+
+class OnePass(NamedTuple):
+    """Beliefs by the rule of the minimal GRU; NaN behind the end of a sequence.
+
+    `states` (sequence, time, state) are the beliefs after x_t. They are all zero from where on no state is left that
+    both the past and the observation allow: a geometric mixture keeps only what both do. `gates` (sequence, time) are
+    P(z_t = 1 | x_t).
+    """
+
+    states: np.ndarray
+    gates: np.ndarray
+
+
+class MeanField(NamedTuple):
+    """Beliefs by the best Q(z_t) Q(s_t) at every step; NaN behind the end of a sequence.
+
+    `states` (sequence, time, state) is Q(s_t) after x_t and `gates` (sequence, time) is Q(z_t = 1). `bounds` (sequence,
+    time, iteration) are lower bounds on `evidence` (sequence, time), the log-probability of x_t given the belief that
+    was carried there: they never fall and never exceed it. Their sum over time is no bound on the log-probability of
+    the sequence, since beliefs that are carried on are not the exact ones; `hs.inspect.variational_update` has one.
+    """
+
+    states: np.ndarray
+    gates: np.ndarray
+    bounds: np.ndarray
+    evidence: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorComparison:
+    """Beliefs over the state of a switch-copy model after each observation; NaN behind the end of a sequence.
+
+    `exact`, `mean_field` and `one_pass` are (sequence, time, state). Divergences, (sequence, time), are those from the
+    exact belief to the others in nats, KL(exact || other): infinite where the other rules out what is possible.
+    """
+
+    exact: np.ndarray
+    mean_field: np.ndarray
+    one_pass: np.ndarray
+    mean_field_divergence: np.ndarray
+    one_pass_divergence: np.ndarray
+
+    def frame(self) -> pl.DataFrame:
+        """Mean divergences over all sequences that are that long, one row a step: ready to plot."""
+        steps = np.arange(1, self.exact.shape[1] + 1)
+        means = {name: np.nanmean(values, axis=0) for name, values in self._divergences().items()}
+        return pl.DataFrame({"step": steps, **means})
+
+    def summary(self) -> pl.DataFrame:
+        """The mean divergence per step of each rule, with its standard error over sequences."""
+        rows = []
+        for name, values in self._divergences().items():
+            each = np.nanmean(values, axis=1)
+            error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 and np.isfinite(each).all() else np.nan
+            rows.append({"rule": name, "divergence": float(each.mean()), "standard_error": float(error)})
+        return pl.DataFrame(rows)
+
+    def _divergences(self) -> dict[str, np.ndarray]:
+        return {"mean_field": self.mean_field_divergence, "one_pass": self.one_pass_divergence}
+
+
+def one_pass(model: SequenceModel, data: Any) -> OnePass:
+    r"""Beliefs over the state of an `hs.SwitchCopy` by the rule of the minimal GRU, which mixes their logarithms.
+
+    .. math::
+
+        \log b_t(s) = (1 - q_t) \log b_{t-1}(s) + q_t \log P(s \mid x_t, z_t = 1) + \text{const},
+        \qquad q_t = P(z_t = 1 \mid x_t)
+
+    One gate serves all states, so constants do not matter and beliefs are normalised.
+    """
+    data = checked_sequences(model, data)
+    states, gates = _one_pass(model, arrays_for(model, data))
+    return OnePass(_known(states, data.valid), _known(gates, data.valid))
+
+
+def mean_field(model: SequenceModel, data: Any, *, iterations: int = 20) -> MeanField:
+    r"""Beliefs over the state of an `hs.SwitchCopy` that are carried on as the best Q(z_t) Q(s_t) of every step.
+
+    The updates :math:`\log Q(s) = \mathbb{E}_{Q(z)}[\log P(x, s \mid z)]` and
+    :math:`\log Q(z) = \mathbb{E}_{Q(s)}[\log P(x, s \mid z)] + \log P(z)`, up to constants, are iterated from
+    :math:`Q(z_t = 1) = P(z_t = 1 \mid x_t)`. Where no state is possible under both settings of the switch, Q(z) has to
+    decide, and takes the more probable one.
+    """
+    data = checked_sequences(model, data)
+    found = _mean_field(model, arrays_for(model, data), whole("iterations", iterations))
+    return MeanField(*(_known(values, data.valid) for values in found))
+
+
+def compare_posteriors(model: SequenceModel, data: Any, *, iterations: int = 20) -> PosteriorComparison:
+    """How far the belief of an `hs.SwitchCopy` is from the exact one, by mean field and by the minimal GRU's rule.
+
+    All three have seen x_1 .. x_t at step t: the exact one is that of `hs.filter`.
+    """
+    data = checked_sequences(model, data)
+    exact = _known(exact_filter(model, data), data.valid)
+    iterated, once = mean_field(model, data, iterations=iterations), one_pass(model, data)
+    return PosteriorComparison(
+        exact, iterated.states, once.states, _divergence(exact, iterated.states), _divergence(exact, once.states)
+    )
+
+
+@eqx.filter_jit
+def _one_pass(model: Any, arrays: Any) -> tuple[Array, Array]:
+    def one(steps: Any) -> tuple[Array, Array]:
+        seen = seen_by(model, steps)
+        gates = marginal_gates(seen)
+
+        def step(log_belief: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
+            gate, fresh = at
+            log_belief = _normalised(weighted(1 - gate, log_belief) + weighted(gate, _normalised(fresh)))
+            return log_belief, jnp.exp(log_belief)
+
+        return jax.lax.scan(step, seen.log_prior, (gates, seen.fresh))[1], gates
+
+    return jax.vmap(one)(steps_of(arrays))
+
+
+@eqx.filter_jit
+def _mean_field(model: Any, arrays: Any, iterations: int) -> tuple[Array, Array, Array, Array]:
+    def one(steps: Any) -> tuple[Array, Array, Array, Array]:
+        seen = seen_by(model, steps)
+        first = jnp.arange(steps.length) == 0
+
+        def step(log_belief: Array, at: Any) -> tuple[Array, Any]:
+            gate, kept, fresh, is_first = at
+            reset = jnp.where(is_first, 1.0, seen.reset)
+            found = _iterated(gate, log_belief + kept, fresh, reset, iterations)
+            return found[0], (jnp.exp(found[0]), *found[1:])
+
+        return jax.lax.scan(step, seen.log_prior, (marginal_gates(seen), seen.kept, seen.fresh, first))[1]
+
+    return jax.vmap(one)(steps_of(arrays))
+
+
+def _iterated(
+    gate: Float[Array, ""],
+    kept: Float[Array, " state"],
+    fresh: Float[Array, " state"],
+    reset: Float[Array, ""],
+    iterations: int,
+) -> tuple[Array, Array, Array, Array]:
+    """log Q(s) and Q(z = 1) after so many updates of each, the bounds on the way, and what they bound."""
+    either = jnp.log1p(-reset) + logsumexp(kept), jnp.log(reset) + logsumexp(fresh)
+    stuck = logsumexp(weighted(1 - gate, kept) + weighted(gate, fresh)) == -jnp.inf
+    gate = jnp.where(stuck, jnp.where(either[1] > either[0], 1.0, 0.0), gate)
+
+    def bounded(gate: Array) -> tuple[Array, Array]:
+        mixed = weighted(1 - gate, kept) + weighted(gate, fresh)
+        return mixed, logsumexp(mixed) - divergence_of_switch(gate, reset)
+
+    def update(gate: Array, _: None) -> tuple[Array, Array]:
+        share = jnp.exp(_normalised(bounded(gate)[0]))
+        evidence = weighted(share, fresh).sum() - weighted(share, kept).sum()
+        gate = reset_probability(reset, evidence)
+        return gate, bounded(gate)[1]
+
+    begun = bounded(gate)[1]
+    gate, bounds = jax.lax.scan(update, gate, None, length=iterations)
+    return _normalised(bounded(gate)[0]), gate, jnp.append(begun, bounds), jnp.logaddexp(*either)
+
+
+def _normalised(logs: Float[Array, " state"]) -> Float[Array, " state"]:
+    """Logarithms of probabilities that sum to one; where all are impossible, they stay so."""
+    total = logsumexp(logs)
+    return logs - jnp.where(total == -jnp.inf, 0.0, total)
+
+
+def _known(values: Any, valid: np.ndarray) -> np.ndarray:
+    values = np.asarray(values)
+    return np.where(valid.reshape(valid.shape + (1,) * (values.ndim - 2)), values, np.nan)
+
+
+def _divergence(exact: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """KL(exact || other) along the last axis, in double precision."""
+    exact, other = exact.astype(np.float64), other.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(exact == 0, 0.0, exact * (np.log(exact) - np.log(other)))
+    return np.maximum(each.sum(-1), 0.0)
