@@ -119,9 +119,10 @@ class SwitchCopy(HMM):
                 "where observations depend on the switch (first those of states that were kept)."
             )
         if between is not None:
-            between = TransitionMatrix(_typed("between", between, dtype, 2))
-            if between.states != count:
-                raise HiddenStateError(f"between has {between.states} states, but prior has {count}.")
+            between = _typed("between", between, dtype, 2)
+            found = Rows.of("between", between, 2).allowed
+            checks.shaped("between", np.asarray(found), (count, count), "from each state to each")
+            between = TransitionMatrix(between)
         start = InitialProbs(_typed("prior", prior, dtype, 1), count)
         self.start = start  # pyright: ignore[reportIncompatibleVariableOverride]
         switch = Switch(_switch_rows(reset, dtype), between)
