@@ -1,18 +1,23 @@
 """Variational inference and EM for switching models, against sums over all regime paths and dense Gaussians."""
 
 import itertools
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
 
 import hiddenstate as hs
 from hiddenstate.core import Steps
 from hiddenstate.latent.switching.variational import RegimeChain, ascended, prepared, swept
 
 REGIMES, STATE, EVENT, TIME = 2, 2, 3, 5
+
+
+def multivariate_normal(mean, covariance) -> Any:
+    return stats.multivariate_normal(mean, covariance)  # pyright: ignore[reportArgumentType]
 
 
 def covariances(random, regimes, size):

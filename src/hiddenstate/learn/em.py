@@ -29,6 +29,9 @@ REPAIRS = 3
 DECAY = 0.6
 """Minibatch number t weighs (t + 2) ** -DECAY in what is remembered (Cappé and Moulines 2009: between 1/2 and 1)."""
 
+HOTTEST = 100.0
+"""The temperature at which annealing starts; what it has above one is halved by every iteration."""
+
 FLOOR = 1e-6
 """Unless told otherwise, no variance falls below this share of the smallest variance of a column."""
 
@@ -52,6 +55,13 @@ class EM(Method):
     millionth of the smallest variance of a column). With `repair`, hidden states that no step belongs to any more are
     started anew, three times at most; the best model of the run is kept.
 
+    **Variational EM.** Where the exact posterior is out of reach, as that of an `hs.SwitchingLinearGaussian`, the
+    model keeps an approximate one and improves it in every iteration. What never falls is then a bound on the
+    log-probability, and the history's `loss` is that of the bound. With `anneal`, so many first iterations believe less
+    in what the data say of the regimes, to settle first what all regimes have in common: the log-likelihoods are
+    divided by a temperature that starts at 100 and falls by halves to one, as in Ghahramani and Hinton (2000), who
+    temper the states as well. The bound may fall meanwhile.
+
     **Parts.** `only` names the parts to learn, such as ``("transition",)``; all others stay as they are.
 
     **Minibatches.** With a `batch_size` the parameters change after every so many sequences, by statistics that
@@ -74,6 +84,7 @@ class EM(Method):
     only: tuple[str, ...] | None = None
     repair: bool = True
     batch_size: int | None = None
+    anneal: int = 0
     strategy: Strategy = field(default_factory=Auto)
 
     def __post_init__(self):
@@ -87,6 +98,8 @@ class EM(Method):
             if (value is not None or name != "variance_floor") and not _is_amount(value):
                 otherwise = " or None" if name == "variance_floor" else ""
                 raise HiddenStateError(f"{name} is {value!r}; it must be a number, 0 or more{otherwise}.")
+        if isinstance(self.anneal, bool) or not isinstance(self.anneal, int | np.integer) or self.anneal < 0:
+            raise HiddenStateError(f"anneal is {self.anneal!r}; it must be a whole number of iterations, 0 or more.")
         if self.start not in get_args(Start):
             raise HiddenStateError(f"start is {self.start!r}; it must be one of {', '.join(get_args(Start))}.")
         if isinstance(self.only, str):
@@ -111,6 +124,11 @@ class EM(Method):
         self.strategy.check(model)
         if checkpoint is not None:
             raise HiddenStateError("EM keeps no checkpoint; leave out checkpoint, or use hs.SGD().")
+        if self.anneal and (not has(model, "variational_statistics") or self.batch_size is not None):
+            raise HiddenStateError(
+                f"anneal is {self.anneal}, but {name_of(model)} is not learned by variational EM on all data at once; "
+                "leave it out."
+            )
         start_key, repair_key, order_key = jr.split(key, 3)
         models = batch.stack(self._starts(model, data, start_key))
         checked = self.pseudocount == 0 and self.batch_size is None
@@ -146,9 +164,17 @@ class EM(Method):
     # -- all data at once ------------------------------------------------------------------------------------
 
     def _whole(self, climb: Climb, data: Sequences, prior: Prior, key: PRNGKeyArray, bar: Bar) -> None:
+        onward, carried = has(climb.models, "variational_statistics"), None
         for iteration in range(1, self.iterations + 2):
-            found, totals = batch.expect(climb.models, data, self.strategy)
-            climb.judge(-totals / data.steps)
+            if onward:
+                heat = self._temperature(iteration)
+                found, totals, carried = batch.expect_onward(climb.models, data, self.strategy, carried, heat)
+            else:
+                found, totals = batch.expect(climb.models, data, self.strategy)
+            if iteration <= self.anneal:
+                climb.measure(-totals / data.steps)
+            else:
+                climb.judge(-totals / data.steps)
             if iteration > self.iterations or not climb.active.any():
                 break
             models = batch.maximise(climb.models, found, prior, self.only)
@@ -156,6 +182,10 @@ class EM(Method):
                 models = self._repaired(climb, models, found, data, jr.fold_in(key, iteration))
             climb.move(models, epoch=iteration)
             bar.show(iteration / self.iterations, iteration, climb.lowest_loss, climb.lowest_validation)
+
+    def _temperature(self, iteration: int) -> float:
+        """What the evidence for hidden states is divided by."""
+        return 1.0 + (HOTTEST - 1) * 0.5 ** (iteration - 1) if iteration <= self.anneal else 1.0
 
     def _repaired(self, climb: Climb, models: Any, found: Any, data: Sequences, key: PRNGKeyArray) -> Any:
         occupied = batch.occupancies(models, found)

@@ -32,7 +32,7 @@ long enough to settle and short enough to forget what a poor start made of the f
 TAIL = 64
 """So many steps are kept of a chunk, to find the hidden state in which the next one begins."""
 
-_OWN = ("expected_statistics", "maximise", "restart", "reseed")
+_OWN = ("expected_statistics", "variational_statistics", "maximise", "restart", "reseed")
 """What is not passed on: `hs.EM` learns the model inside."""
 
 _MOST = np.iinfo(np.int32).max

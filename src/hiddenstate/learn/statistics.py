@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hiddenstate._types import Array, Shaped
-from hiddenstate.core import Arrays, HiddenStateError, Prior, SequenceModel, Sequences, has, name_of
+from hiddenstate.core import Arrays, HiddenStateError, Prior, SequenceModel, Sequences, dtype_of, has, name_of
 from hiddenstate.inference import arrays_for, masked_log_probs, steps_of
 from hiddenstate.learn.minibatches import chunks, even
 from hiddenstate.ops.sums import sum_over_time
@@ -92,10 +92,76 @@ def expect(models: Any, data: Sequences, strategy: Strategy) -> tuple[Any, np.nd
     return statistics, totals
 
 
+def expect_onward(
+    models: Any, data: Sequences, strategy: Strategy, carried: list[Any] | None, temperature: float
+) -> tuple[Any, np.ndarray, list[Any]]:
+    """As `expect`, for models whose posterior is found step by step: each goes on from where it was.
+
+    `carried` is what was known of the posteriors before, None at the beginning; the new one comes out as well. The
+    numbers are bounds on the log-probability.
+    """
+    count = count_of(models)
+    statistics, totals, after = None, np.zeros(count), []
+    heat = jnp.asarray(temperature, dtype_of(models))
+    for number, arrays in enumerate(parts(models, data, count)):
+        together = _together(count, arrays)
+        before = _begin(models, arrays, strategy, together) if carried is None else carried[number]
+        found, bounds, now = _go_on(models, arrays, before, heat, together)
+        statistics = found if statistics is None else add(statistics, found)
+        totals += np.asarray(bounds, np.float64).sum(axis=1)
+        after.append(now)
+    return statistics, totals, after
+
+
+def _together(count: int, arrays: Arrays) -> int:
+    """How many models can run side by side."""
+    return min(count, max(1, STEPS_AT_ONCE // int(np.prod(arrays.values.shape[:2]))))
+
+
+@eqx.filter_jit
+def _begin(models, arrays, strategy, together):
+    dynamic, static = eqx.partition(models, eqx.is_array)
+
+    def one_model(dynamic):
+        model = eqx.combine(dynamic, static)
+        start = lambda steps: model.variational_start(steps, resolved(strategy, model, steps.length))  # noqa: E731
+        return jax.vmap(start)(steps_of(arrays))
+
+    return _side_by_side(one_model, dynamic, together)
+
+
+@eqx.filter_jit
+def _go_on(models, arrays, carried, heat, together):
+    dynamic, static = eqx.partition(models, eqx.is_array)
+
+    def one_model(both):
+        model, before = eqx.combine(both[0], static), both[1]
+        sweep = lambda steps, before: model.variational_statistics(steps, before, heat)  # noqa: E731
+        statistics, bounds, after = jax.vmap(sweep)(steps_of(arrays), before)
+        return *_summed(arrays, statistics, bounds), after
+
+    return _side_by_side(one_model, (dynamic, carried), together)
+
+
+def _side_by_side(one_model, stacked, together):
+    """The function of every model; where not all can run side by side, one group after the other."""
+    if together >= jax.tree.leaves(stacked)[0].shape[0]:
+        return jax.vmap(one_model)(stacked)
+    return jax.lax.map(one_model, stacked, batch_size=together)
+
+
+def _summed(arrays, statistics, log_probs):
+    """Statistics summed over sequences; those that only fill a batch up count for nothing."""
+    if arrays.lengths is not None:
+        real = arrays.lengths > 0
+        log_probs = jnp.where(real, log_probs, 0)
+        statistics = jax.tree.map(lambda a: jnp.where(real.reshape(-1, *[1] * (a.ndim - 1)), a, 0), statistics)
+    return jax.tree.map(lambda a: a.sum(0), statistics), log_probs
+
+
 def expect_batch(models: Any, arrays: Arrays, strategy: Strategy) -> tuple[Any, Shaped[Array, "model sequence"]]:
     """The expected statistics of one batch, summed over its sequences, and the log-probability of each sequence."""
-    count, steps = count_of(models), int(np.prod(arrays.values.shape[:2]))
-    return _expect(models, arrays, strategy, min(count, max(1, STEPS_AT_ONCE // steps)))
+    return _expect(models, arrays, strategy, _together(count_of(models), arrays))
 
 
 @eqx.filter_jit
@@ -109,17 +175,9 @@ def _expect(models, arrays, strategy, together):
         def one(steps):
             return model.expected_statistics(steps, resolved(strategy, model, steps.length))
 
-        statistics, log_probs = jax.vmap(one)(steps_of(arrays))
-        if arrays.lengths is not None:  # sequences that only fill a batch up count for nothing
-            real = arrays.lengths > 0
-            log_probs = jnp.where(real, log_probs, 0)
-            statistics = jax.tree.map(lambda a: jnp.where(real.reshape(-1, *[1] * (a.ndim - 1)), a, 0), statistics)
-        return jax.tree.map(lambda a: a.sum(0), statistics), log_probs
+        return _summed(arrays, *jax.vmap(one)(steps_of(arrays)))
 
-    count = jax.tree.leaves(dynamic)[0].shape[0]
-    if together >= count:
-        return jax.vmap(one_model)(dynamic)
-    return jax.lax.map(one_model, dynamic, batch_size=together)
+    return _side_by_side(one_model, dynamic, together)
 
 
 @eqx.filter_jit

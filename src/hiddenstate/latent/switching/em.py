@@ -254,9 +254,10 @@ def _best_change(
         both = inside[:, :, None] & inside[:, None, :]
         inverses = jax.vmap(semidefinite_inverse)(jnp.where(both, regressors, 0.0))
         return jnp.where(jnp.asarray(allowed), slack @ inverses, 0.0)
-    places = _places(count, width, own) * allowed.any(1)[..., None]
+    somewhere = np.asarray(allowed.any(1))
+    places = _places(count, width, own) * somewhere[..., None]
     if noise_shared:
-        return _row_by_row(regressors, slack, places, (allowed @ places).any(0))
+        return _row_by_row(regressors, slack, places, np.asarray((allowed @ places).any(0)))
     return _all_at_once(regressors, slack, allowed, places, root)
 
 
