@@ -1,5 +1,6 @@
 """One step of the collapsed filter: Gaussians are conditioned on what is seen, joined, and moved to the next regime."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -50,7 +51,7 @@ def first_belief(regimes: Regimes, switch: Switch, *, pairs: bool) -> SwitchingB
     """The belief before anything was seen. With `pairs` there is a regime before the first, which says nothing."""
     count = regimes.initial_mean.shape[0]
     rows = count if pairs else 1
-    weights = jnp.broadcast_to(switch.log_initial - np.log(rows), (rows, count))
+    weights = jnp.broadcast_to(switch.log_initial - math.log(rows), (rows, count))
     mean = jnp.broadcast_to(regimes.initial_mean, (rows, *regimes.initial_mean.shape))
     covariance = regimes.initial_covariance
     return SwitchingBelief(weights, mean, jnp.broadcast_to(covariance, (rows, *covariance.shape)))
@@ -120,7 +121,7 @@ def sigma_points(
     """Points with shares above zero, of the same mean and covariance (Julier and Uhlmann 1997)."""
     size = mean.shape[0]
     spread = float(size) + 0.5
-    root = jnp.linalg.cholesky(covariance) * np.sqrt(spread).astype(mean.dtype)
+    root = jnp.linalg.cholesky(covariance) * math.sqrt(spread)
     shares = np.full(2 * size + 1, 0.5 / spread)
     shares[0] = 1 - size / spread
     apart: Array = jnp.concatenate([jnp.zeros((1, size), mean.dtype), root.T, -root.T])

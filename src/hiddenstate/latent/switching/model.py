@@ -1,20 +1,39 @@
 """The switching linear Gaussian model: a regime that selects how a hidden state moves and is seen."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 from numpyro.distributions import CategoricalLogits, Distribution
 
-from hiddenstate._types import Array, Float, Num, Shaped
-from hiddenstate.core import Frozen, HiddenStateError, Schema, SequenceModel, cast, dtype_of, register
+from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
+from hiddenstate.core import (
+    Frozen,
+    HiddenStateError,
+    Prior,
+    Schema,
+    SequenceModel,
+    Sequences,
+    Steps,
+    cast,
+    checked_key,
+    dtype_of,
+    parameter_count,
+    register,
+)
 from hiddenstate.distributions import MixtureDistribution, MultivariateNormalDistribution, NormalDistribution
+from hiddenstate.inference.posterior import Decoded
 from hiddenstate.latent import checks
 from hiddenstate.latent.hmm.rows import Rows
 from hiddenstate.latent.linear_gaussian.model import LinearGaussian
 from hiddenstate.latent.linear_gaussian.parts import common_dtype, plain
-from hiddenstate.latent.switching.belief import Observation, SwitchingBelief, log_sum
+from hiddenstate.latent.linear_gaussian.system import held as held_state
+from hiddenstate.latent.switching import learning
+from hiddenstate.latent.switching.belief import Mixture, Observation, SwitchingBelief, log_sum
 from hiddenstate.latent.switching.collapse import (
     Switch,
     arrivals,
@@ -31,16 +50,32 @@ from hiddenstate.latent.switching.regimes import (
     array_part,
     covariance_part,
     held,
+    masks,
     regimes_of,
     stacked,
     unwrapped,
 )
+from hiddenstate.latent.switching.simulate import Simulated, simulated
+from hiddenstate.latent.switching.smoothing import (
+    Drawn,
+    Filtered,
+    Smoothed,
+    decoded,
+    drawn,
+    held_at_the_end,
+    smoothed,
+    summed_up,
+)
+from hiddenstate.latent.switching.starts import restarted
 from hiddenstate.ops.gaussian import outer, symmetric
+from hiddenstate.strategies import Strategy, in_chunks, over_time, prepared
 
 PARTS = ("initial", "transition", "recurrence", *RANKS)
 """What `fixed` can name."""
 
 METHODS = ("gpb2", "imm")
+SMOOTHERS = ("corrected", "kim")
+_SQUARE = ("initial_covariance", "dynamics", "dynamics_noise")
 
 
 @register("switching-linear-gaussian")
@@ -77,6 +112,10 @@ class SwitchingLinearGaussian(SequenceModel):
     the model is normalised as it stands. `hs.log_prob` is the log-probability under these read-outs. That is exactly
     the switching model's own where there is one regime, and for the first two steps of a sequence (with ``"imm"``,
     or where the switch looks at the state, for the first); afterwards it is an approximation of it.
+
+    `smoother` says how `hs.smooth` goes back from there: ``"kim"`` as Kim (1994), who leaves out what the next state
+    tells of the regime before it, or ``"corrected"`` with that put in (Barber 2006), which is nearer to the truth
+    where regimes differ by how the state moves.
     """
 
     start: Rows
@@ -84,6 +123,7 @@ class SwitchingLinearGaussian(SequenceModel):
     slopes: Any
     parameters: Parameters
     method: Literal["gpb2", "imm"] = eqx.field(static=True)
+    smoother: Literal["corrected", "kim"] = eqx.field(static=True)
     scalar: bool = eqx.field(static=True)
     """Whether an observation is a single number."""
     chains: tuple[int, ...] | None = eqx.field(static=True)
@@ -105,12 +145,15 @@ class SwitchingLinearGaussian(SequenceModel):
         recurrence: Any = None,
         chains: tuple[int, ...] | list[int] | None = None,
         method: Literal["gpb2", "imm"] = "gpb2",
+        smoother: Literal["corrected", "kim"] = "corrected",
         fixed: tuple[str, ...] | list[str] = (),
         schema: Schema | None = None,
     ):
         _check_names(fixed)
         if method not in METHODS:
             raise HiddenStateError(f"method is {method!r}; it must be 'gpb2' or 'imm'.")
+        if smoother not in SMOOTHERS:
+            raise HiddenStateError(f"smoother is {smoother!r}; it must be 'corrected' or 'kim'.")
         given = {
             "initial_mean": initial_mean,
             "initial_covariance": initial_covariance,
@@ -137,7 +180,7 @@ class SwitchingLinearGaussian(SequenceModel):
         parts = _parts(given, count, self.scalar, dtype)
         self.parameters = Parameters(**{name: held(part, name in kept) for name, part in parts.items()})
         self.slopes = _slopes(recurrence, count, self.state_size, dtype, "recurrence" in fixed)
-        self.method, self.schema, self.inputs = method, schema, 0
+        self.method, self.smoother, self.schema, self.inputs = method, smoother, schema, 0
         self.chains = None if chains is None else _chains(self, chains)
 
     @classmethod
@@ -316,8 +359,7 @@ class SwitchingLinearGaussian(SequenceModel):
         """The belief over the next regime and state: conditioned on the observation, joined, then moved."""
         regimes = self.arrays()
         now, _ = known(conditioned(regimes, state, element))
-        ahead = arrivals(regimes, departures(self.switch(), now))
-        return ahead if self.method == "gpb2" else mixed(ahead)
+        return self._ahead(regimes, self.switch(), now)
 
     def evidence(self, state: SwitchingBelief, element: Observation) -> Float[Array, ""]:
         """The log-probability of the observation (of the entries that are known)."""
@@ -328,8 +370,140 @@ class SwitchingLinearGaussian(SequenceModel):
         del u
         return predicted(self.arrays(), state, scalar=self.scalar)
 
+    def score_sequence(
+        self, state: SwitchingBelief, steps: Steps, strategy: Strategy
+    ) -> tuple[Float[Array, " time"], SwitchingBelief]:
+        """The log-probabilities of all steps, found on the way, and the last state."""
+        regimes, switch = self.arrays(), self.switch()
+
+        def advance(state, step):
+            element, inside = step
+            now, evidence = known(conditioned(regimes, state, element))
+            return held_state(inside, self._ahead(regimes, switch, now), state), evidence
+
+        def run(state, steps):
+            return jax.lax.scan(advance, state, (prepared(self, steps), steps.valid))
+
+        return in_chunks(run, state, steps, strategy.chunk_length(steps.length))
+
+    # -- what observations say of regimes and states ---------------------------------------------------------------
+
+    def filter(self, steps: Steps, strategy: Strategy) -> Filtered:
+        """p(z_t, s_t | x_1 .. x_t), by the collapsed filter."""
+        return summed_up(self._mixtures(steps, strategy))
+
+    def smooth(self, steps: Steps, strategy: Strategy) -> Smoothed:
+        """p(z_t, s_t | x_1 .. x_T), by the `smoother` that was chosen."""
+        corrected = self.smoother == "corrected"
+        return smoothed(self.arrays(), self.switch(), self._mixtures(steps, strategy), steps, corrected=corrected)
+
+    def most_likely_states(self, steps: Steps, strategy: Strategy) -> Decoded:
+        """The most probable path of regimes that is found when each step keeps the best path into each regime.
+
+        `.log_prob` is that of this path and the observations together, with the state integrated out.
+        """
+        del strategy
+        return decoded(self.arrays(), self.switch(), prepared(self, steps), steps.valid)
+
+    def sample_states(self, steps: Steps, strategy: Strategy, key: PRNGKeyArray) -> Drawn:
+        """One draw of all regimes and states given all observations, backward from the collapsed filter."""
+        return drawn(self.arrays(), self.switch(), self._mixtures(steps, strategy), steps, key)
+
+    def simulate(self, length: int, *, key: PRNGKeyArray, n: int = 1) -> Simulated:
+        """`n` draws of regimes, states and observations together, from the switching model itself.
+
+        `hs.sample` draws observations from the read-outs, and so from the collapsed filter's approximation of it.
+        """
+        for name, value in (("length", length), ("n", n)):
+            checks.whole(name, value)
+        found = _simulate(self, length, jr.split(checked_key(key), n))
+        return found._replace(values=found.values[..., 0]) if self.scalar else found
+
+    def free_parameters(self) -> int:
+        """How many numbers can be chosen: rows of probabilities have one less than entries, chains only their own."""
+        count = self.start.free_parameters + self.switching.free_parameters
+        if self.slopes is not None and not isinstance(self.slopes, Frozen):
+            count += self.slopes.size - self.state_size
+        same, seen = masks(self.chains) if self.chains is not None else (None, None)
+        for name in RANKS:
+            if not self.parameters.is_learned(name):
+                continue
+            part = getattr(self.parameters, name)
+            mask = seen if name == "observation" else same if name in _SQUARE else None
+            if mask is None or self.chains is None:
+                count += parameter_count(part)
+            elif name == "observation":
+                count += self.event_size * int(mask.sum())
+            else:
+                count += int(mask.sum() if name == "dynamics" else np.tril(mask).sum())
+        return count
+
+    # -- variational EM, where the switch does not look at the state -----------------------------------------------
+
+    def _only_if_closed(self, function: Callable) -> Callable:
+        if self.slopes is not None:
+            raise AttributeError("a switch that looks at the state has no expectations in closed form.")
+        return function
+
+    @property
+    def variational_start(self) -> Callable[[Steps, Strategy], Array]:
+        """``variational_start(steps, strategy)``: marginals of the regimes, from which coordinate ascent begins."""
+        return self._only_if_closed(lambda steps, strategy: learning.start(self, steps, strategy))
+
+    @property
+    def variational_statistics(self) -> Callable[..., Any]:
+        """``variational_statistics(steps, marginals, temperature)``: one sweep of coordinate ascent from there.
+
+        It gives the expected statistics, the bound, and the marginals to go on from.
+        """
+        return self._only_if_closed(lambda steps, marginals, heat: learning.continued(self, steps, marginals, heat))
+
+    @property
+    def expected_statistics(self) -> Callable[[Steps, Strategy], Any]:
+        """``expected_statistics(steps, strategy)``: what `maximise` needs, and a bound on the log-probability."""
+        return self._only_if_closed(lambda steps, strategy: learning.expected(self, steps, strategy))
+
+    @property
+    def maximise(self) -> Callable[..., "SwitchingLinearGaussian"]:
+        """``maximise(statistics, prior=None, only=None)``: the model of greatest expected likelihood."""
+
+        def best(statistics, *, prior=None, only=None):
+            return learning.best_model(self, statistics, Prior() if prior is None else prior, only)
+
+        return self._only_if_closed(best)
+
+    def restart(self, data: Sequences, *, key: PRNGKeyArray, how: str) -> "SwitchingLinearGaussian":
+        """The model with starting parameters made for the data, from windows that are sorted by how they move."""
+        return restarted(self, data, key=key, how=how)
+
+    def reseed(self, empty: np.ndarray, data: Sequences, *, key: PRNGKeyArray) -> "SwitchingLinearGaussian":
+        """The model with new parts for the regimes that nothing is in, and a way into them."""
+        return learning.reseeded(self, empty, data, key=key)
+
+    def _mixtures(self, steps: Steps, strategy: Strategy) -> Mixture:
+        """The filter's beliefs once each observation is known, the last one behind the end."""
+        regimes = self.arrays()
+        every, _ = over_time(
+            self,
+            strategy,
+            self.initial(),
+            steps,
+            lambda state, element, *_: known(conditioned(regimes, state, element))[0],
+        )
+        return held_at_the_end(every, steps)
+
+    def _ahead(self, regimes: Regimes, switch: Switch, now: Mixture) -> SwitchingBelief:
+        ahead = arrivals(regimes, departures(switch, now))
+        return ahead if self.method == "gpb2" else mixed(ahead)
+
     def _event(self, x: Any) -> Array:
         return jnp.reshape(jnp.asarray(x, dtype_of(self)), (self.event_size,))
+
+
+@eqx.filter_jit
+def _simulate(model: SwitchingLinearGaussian, length: int, keys: Any) -> Simulated:
+    regimes, switch = model.arrays(), model.switch()
+    return jax.vmap(lambda key: simulated(regimes, switch, length, key))(keys)
 
 
 def predicted(regimes: Regimes, belief: SwitchingBelief, *, scalar: bool) -> Distribution:
