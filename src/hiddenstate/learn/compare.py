@@ -85,6 +85,7 @@ CONTENDERS: dict[str, Contender] = {
     "noisy": Contender(default=False, gaps=True),
     "hmm": Contender(method=_EM, gaps=True),
     "switch-copy": Contender(method=_EM, default=False, gaps=True),
+    "hamilton": Contender(method=_EM, kinds=("real",), default=False, sized=False),
     "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False, gaps=True),
 }
 """Who takes part: a model joins the comparison by one entry here. Others run if they are named."""

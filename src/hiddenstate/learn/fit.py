@@ -50,6 +50,8 @@ def fit(
             "hs.LBFGS() for that of later steps given the first."
         )
     checked = data_for(model, data, given)
+    if has(model, "check_learns_from"):
+        model.check_learns_from(checked)  # pyright: ignore[reportAttributeAccessIssue]
     found = method.run(
         model,
         checked,
