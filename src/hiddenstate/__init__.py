@@ -67,11 +67,13 @@ if TYPE_CHECKING:
     from hiddenstate.latent import NonlinearGaussian as NonlinearGaussian
     from hiddenstate.latent import ParticleFilter as ParticleFilter
     from hiddenstate.latent import Proposal as Proposal
+    from hiddenstate.latent import RaoBlackwellised as RaoBlackwellised
     from hiddenstate.latent import StateSpace as StateSpace
     from hiddenstate.latent import SwitchCopy as SwitchCopy
     from hiddenstate.latent import SwitchingLinearGaussian as SwitchingLinearGaussian
     from hiddenstate.latent import emissions as emissions
     from hiddenstate.latent import structural as structural
+    from hiddenstate.latent import variational_smooth as variational_smooth
     from hiddenstate.learn import EM as EM
     from hiddenstate.learn import LBFGS as LBFGS
     from hiddenstate.learn import SGD as SGD
@@ -174,9 +176,11 @@ _HOMES = {
         "NonlinearGaussian",
         "ParticleFilter",
         "Proposal",
+        "RaoBlackwellised",
         "StateSpace",
         "SwitchCopy",
         "SwitchingLinearGaussian",
+        "variational_smooth",
         "emissions",
         "structural",
     ),

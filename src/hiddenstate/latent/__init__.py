@@ -5,7 +5,7 @@ from hiddenstate.latent.hmm import HMM, HSMM, CategoricalDurations, Hamilton, In
 from hiddenstate.latent.hmm.switch_copy import SwitchCopy
 from hiddenstate.latent.linear_gaussian import LinearGaussian, NonlinearGaussian, structural
 from hiddenstate.latent.particle import Correction, Inference, ParticleFilter, Proposal, StateSpace
-from hiddenstate.latent.switching import SwitchingLinearGaussian
+from hiddenstate.latent.switching import RaoBlackwellised, SwitchingLinearGaussian, variational_smooth
 
 __all__ = [
     "HMM",
@@ -20,9 +20,11 @@ __all__ = [
     "NonlinearGaussian",
     "ParticleFilter",
     "Proposal",
+    "RaoBlackwellised",
     "StateSpace",
     "SwitchCopy",
     "SwitchingLinearGaussian",
     "emissions",
     "structural",
+    "variational_smooth",
 ]

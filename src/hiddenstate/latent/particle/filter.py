@@ -10,7 +10,7 @@ import numpy as np
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
-from hiddenstate.core import HiddenStateError, SequenceModel, Steps, checked_key, dtype_of, register
+from hiddenstate.core import HiddenStateError, SequenceModel, Steps, dtype_of, register
 from hiddenstate.latent.particle.auxiliary import Auxiliary
 from hiddenstate.latent.particle.conditionals import (
     check_conditionals,
@@ -22,6 +22,7 @@ from hiddenstate.latent.particle.conditionals import (
 )
 from hiddenstate.latent.particle.corrected import Corrected
 from hiddenstate.latent.particle.guided import Guided
+from hiddenstate.latent.particle.keys import key_of, words_of
 from hiddenstate.latent.particle.scheme import Bootstrap, Resampled, Scheme, recentred, uniform_log_weights
 from hiddenstate.latent.particle.smoothing import backward_draws, filtered, smoothed
 from hiddenstate.latent.particle.state import Filtered, Information, Observation, ParticleState, Smoothed, Weighed
@@ -105,7 +106,7 @@ class ParticleFilter(SequenceModel):
         self.model = model
         self.scheme = _scheme(proposal)
         self.scheme.check(model)
-        self.seed = _words(key)
+        self.seed = words_of(key)
         self.particles = int(particles)
         self.resampling = resampling
         self.threshold = float(threshold)
@@ -115,7 +116,7 @@ class ParticleFilter(SequenceModel):
 
     def reseed(self, key: PRNGKeyArray) -> "ParticleFilter":
         """The same filter with other random numbers."""
-        return eqx.tree_at(lambda self: self.seed, self, _words(key))
+        return eqx.tree_at(lambda self: self.seed, self, words_of(key))
 
     def with_key(self, key: PRNGKeyArray) -> "ParticleFilter":
         """`reseed`, by the name under which learning asks a part that draws for other random numbers."""
@@ -123,7 +124,7 @@ class ParticleFilter(SequenceModel):
 
     def initial(self) -> ParticleState:
         """Particles drawn from the first hidden state's distribution, all of the same weight."""
-        key, first_key = jr.split(_key(self.seed))
+        key, first_key = jr.split(key_of(self.seed))
         particles, scores = draw_first(self.model, first_key, self.particles)
         dtype = dtype_of(self)
         nothing = Information(
@@ -153,7 +154,7 @@ class ParticleFilter(SequenceModel):
 
     def step(self, state: ParticleState, element: Observation) -> ParticleState:
         """Weigh, normalise, resample if the effective sample size is too small, move."""
-        key, _, resample_key, move_key = jr.split(_key(state.key), 4)
+        key, _, resample_key, move_key = jr.split(key_of(state.key), 4)
         weighed = self._weigh(state, element)
         weights, seen = weighed.log_weights, _anything(element)
         information = Information(
@@ -178,7 +179,7 @@ class ParticleFilter(SequenceModel):
 
     def readout(self, state: ParticleState, u: Num[Array, " inputs"] | None = None) -> Distribution:
         """The mixture over particles of the distributions of the next observation."""
-        return self.scheme.readout(self.model, state, u, jr.split(_key(state.key), 4)[1])
+        return self.scheme.readout(self.model, state, u, jr.split(key_of(state.key), 4)[1])
 
     def score_sequence(
         self, state: ParticleState, steps: Steps, strategy: Strategy
@@ -196,7 +197,7 @@ class ParticleFilter(SequenceModel):
 
     def smooth(self, steps: Steps, strategy: Strategy) -> Smoothed:
         """As many draws of all hidden states as `trajectories` says, and what they say of each step."""
-        key = jr.fold_in(_key(self.seed), 1)
+        key = jr.fold_in(key_of(self.seed), 1)
         known = self.filter(steps, strategy)
         return smoothed(self.model, backward_draws(self.model, known, steps, key, self.trajectories))
 
@@ -205,7 +206,7 @@ class ParticleFilter(SequenceModel):
         return backward_draws(self.model, self.filter(steps, strategy), steps, key, 1)[0]
 
     def _weigh(self, state: ParticleState, element: Observation) -> Weighed:
-        _, weigh_key, resample_key, _ = jr.split(_key(state.key), 4)
+        _, weigh_key, resample_key, _ = jr.split(key_of(state.key), 4)
 
         def resample(log_weights, anything):
             return self._resample(log_weights, anything, resample_key)
@@ -246,12 +247,3 @@ def _scheme(proposal: Any) -> Scheme:
 def _anything(element: Observation) -> Array:
     """Whether any entry was seen."""
     return jnp.asarray(True) if element.observed is None else jnp.any(element.observed)
-
-
-def _words(key: PRNGKeyArray) -> Array:
-    """The numbers of a key of one fixed generator, from any key: arrays that every file and state can hold."""
-    return jr.bits(checked_key(key), (2,), jnp.uint32)
-
-
-def _key(words: Array) -> PRNGKeyArray:
-    return jr.wrap_key_data(words, impl="threefry2x32")

@@ -25,7 +25,7 @@ from hiddenstate.ops.gaussian import symmetric
 
 
 class Filtered(NamedTuple):
-    """p(z_t, s_t | x_1 .. x_t): `marginals` of regimes, mean and covariance of the state, in all and in each of them."""
+    """p(z_t, s_t | x_1 .. x_t): `marginals` of regimes, mean and covariance of the state, in all and in each."""
 
     marginals: Float[Array, "time regime"]
     mean: Float[Array, "time state"]
