@@ -369,30 +369,6 @@ CASES["hamilton, mean"] = Case(
 )
 CASES["hamilton, mean, all switching"] = Case(
     "hamilton",
-    latent(
-        lambda: hs.Hamilton([0.4, 0.6], **REGIMES, coefficients=[[0.4, -0.2], [0.1, 0.3]], variances=[0.6, 0.3])
-    ),
-    _line(),
-    precisions=turn(0),
-)
-CASES["hamilton, intercept"] = Case(
-    "hamilton",
-    latent(
-        lambda: hs.Hamilton("stationary", **REGIMES, coefficients=[0.4], variances=[0.6, 0.3], form="intercept")
-    ),
-    _line(),
-    precisions=turn(1),
-)
-
-REGIMES = {"transition": [[0.8, 0.2], [0.3, 0.7]], "means": [-0.5, 1.0]}
-CASES["hamilton, mean"] = Case(
-    "hamilton",
-    latent(lambda: hs.Hamilton("stationary", **REGIMES, coefficients=[0.4, -0.2], variances=0.6)),
-    _line(),
-    precisions=turn(1),
-)
-CASES["hamilton, mean, all switching"] = Case(
-    "hamilton",
     latent(lambda: hs.Hamilton([0.4, 0.6], **REGIMES, coefficients=[[0.4, -0.2], [0.1, 0.3]], variances=[0.6, 0.3])),
     _line(),
     precisions=turn(0),
