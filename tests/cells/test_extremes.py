@@ -9,7 +9,7 @@ import pytest
 
 import hiddenstate as hs
 from cells.examples import EXAMPLES, example, inputs, outputs, run
-from hiddenstate.cells import DiagonalLinear, GatedLeaky, MinGRU, MinLSTM
+from hiddenstate.cells import DiagonalLinear, GatedLeaky, MinGRU, MinLSTM, Turning
 from hiddenstate.core import cast, partition
 
 STRATEGIES = [hs.Sequential(), hs.Associative()]
@@ -76,6 +76,8 @@ def finite(cell, xs, strategy):
         (MinLSTM, {}),
         (MinLSTM, {"log_space": True}),
         (GatedLeaky, {}),
+        (Turning, {}),
+        (Turning, {"between": "stochastic"}),
     ],
 )
 def test_saturated_gates_have_finite_values_and_gradients(kind, options):

@@ -182,6 +182,7 @@ def test_ecg_refuses_the_impossible(change):
         lambda key: hs.tasks.selective_copying(sequences=3, length=40, key=key),
         lambda key: hs.tasks.parity(sequences=3, length=20, key=key),
         lambda key: hs.tasks.adding(sequences=3, length=20, key=key),
+        lambda key: hs.tasks.clock(sequences=3, length=20, key=key),
         lambda key: hs.tasks.modes(sequences=3, length=20, key=key),
         lambda key: hs.tasks.ecg(sequences=3, length=200, key=key),
     ],

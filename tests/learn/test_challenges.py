@@ -1,5 +1,7 @@
 """Models compared by their answers, and tasks of memory that say who has solved them."""
 
+from math import comb
+
 import jax.random as jr
 import numpy as np
 import pytest
@@ -62,3 +64,20 @@ def test_an_answer_matches_if_all_of_it_does():
     written = hs.generate(model, pairs.sources).sequences
     same = [list(a) == list(b) for a, b in zip(written, pairs.targets, strict=True)]
     assert exact_match(model, pairs) == np.mean(same)
+
+
+def test_the_best_possible_answers_are_known_where_the_task_knows_them():
+    """The clock is tried on longer sequences than it was learned from, beside its own beliefs."""
+    found = attempt("clock", ["turning"], key=jr.key(0), sequences=8, steps=1, progress=False)
+    assert found.test.sources.length == 5 * found.train.sources.length == 200
+    last, nats = None, []
+    for read, answers, scored in zip(found.test.sources, found.test.targets.values, found.test.scored, strict=True):
+        for t, symbol in enumerate(read):
+            last = (t, symbol) if symbol < 12 else last
+            if scored[t]:  # so many slips as the hand is behind, or twelve more, and so on
+                steps, behind = t - last[0], (last[1] + t - last[0] - answers[t]) % 12
+                slips = np.arange(behind, steps + 1, 12)
+                nats.append(-np.log(sum(comb(steps, int(n)) * 0.01**n * 0.99 ** (steps - n) for n in slips)))
+    assert found.optimal_nats_per_step == pytest.approx(np.mean(nats), rel=1e-10)
+    assert found.rows[0].above_optimal == pytest.approx(found.rows[0].nats_per_step - np.mean(nats))
+    assert f"needs {np.mean(nats):.4f} nats per answer here" in meaning(found)

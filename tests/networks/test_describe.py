@@ -186,6 +186,7 @@ def test_ranges_and_lists_of_time_constants():
         ),
         ({"layers": [{"cell": "leaky", "hidden": 3}, {"cell": "leaky", "learn_time_constants": True}]}, NUMBERS),
         ({"layers": [{"cell": "linear", "hidden": 3, "complex": True}, "minlstm"], "softmax": True}, WORDS),
+        ({"layers": [{"cell": "turning", "hidden": 3}, {"cell": "turning", "between": "stochastic"}]}, WORDS),
         ({"cell": "output-feedback", "head": {"family": "mixture-gaussian", "components": 2}}, NUMBERS),
         ({"cell": "gru", "layers": 2, "bidirectional": True, "residual": True}, TAGGED),
         ({"cell": "gru", "hidden": 3, "pooling": "attention", "embedding": 2}, LABELLED),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TASK = {"states": 4, "symbols": 6, "sequences": 200, "length": 50, "concentration": 0.2}
 """The task that --task hmm draws, unless told otherwise."""
 
-TASKS = "adding, parity, selective-copying, reversing"
+TASKS = "adding, parity, selective-copying, reversing, clock"
 """The tasks of memory, `hiddenstate.learn.challenges.CHALLENGES`, said here so that help needs no JAX."""
 
 CONTESTS = "multimodal"

@@ -86,6 +86,9 @@ CONTENDERS: dict[str, Contender] = {
     "hmm": Contender(method=_EM, gaps=True),
     "switch-copy": Contender(method=_EM, default=False, gaps=True),
     "hamilton": Contender(method=_EM, kinds=("real",), default=False, sized=False),
+    "slds": Contender(
+        method=EM(iterations=100, restarts=5), kinds=("real",), default=False, sized=False, gaps=True
+    ),
     "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False, gaps=True),
 }
 """Who takes part: a model joins the comparison by one entry here. Others run if they are named."""
@@ -314,11 +317,14 @@ def stopping_split(data: Sequences, key: PRNGKeyArray) -> tuple[Sequences, Seque
     return data.split(share, key=key) if len(data) >= WHOLE else data.split_time(share, context=True)  # pyright: ignore[reportReturnType]
 
 
-def _optimal_nats(optimal: Any, test: Sequences) -> np.ndarray:
+def _optimal_nats(optimal: Any, test: Sequences | Pairs) -> np.ndarray:
     """-log p of every held-out step under what knows the model, zero where a step does not count."""
     nats = -np.asarray(optimal.optimal(test).step_log_probs, np.float64)
-    if nats.shape != test.shape[:2]:
-        raise DataError(f"optimal gives step_log_probs of shape {nats.shape}; they must be {test.shape[:2]}.")
+    shape = (test.targets if isinstance(test, Pairs) else test).shape[:2]
+    if nats.shape != shape:
+        raise DataError(f"optimal gives step_log_probs of shape {nats.shape}; they must be {shape}.")
+    if isinstance(test, Pairs):
+        return np.where(test.scored, nats, 0.0)
     starts = np.zeros(len(test), int) if test.context is None else test.context
     return np.where(test.valid & (np.arange(test.length) >= starts[:, None]), nats, 0.0)
 

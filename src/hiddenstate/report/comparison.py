@@ -121,7 +121,18 @@ def _answers(comparison: Comparison) -> str:
     for verdict, solved in (("solved", True), ("not solved", False)):
         names = [row.model for row in judged if row.solved is solved]
         said += f". The task is {verdict} by {'; '.join(names)}" if names else ""
-    return said + "."
+    return f"{said}.{_above_optimal(comparison)}"
+
+
+def _above_optimal(comparison: Comparison) -> str:
+    """How far the best model is from the best possible, in words, where that is known."""
+    best = comparison.rows[0]
+    if best.above_optimal is None:
+        return ""
+    return (
+        f" The best possible prediction needs {comparison.optimal_nats_per_step:.4f} nats per {unit_of(comparison)} "
+        f"here, and {best.model} {best.above_optimal:.4f} more."
+    )
 
 
 def _article(row: Row) -> str:
@@ -148,11 +159,7 @@ def meaning(comparison: Comparison) -> str:
         said += f", but {listed} {'is' if len(close) == 1 else 'are'} within two standard errors of it"
     said += "."
     said += "" if seeds is None else _seed_by_seed(seeds, [row.model for row in comparison.rows])
-    if best.above_optimal is not None:
-        said += (
-            f" The best possible prediction needs {comparison.optimal_nats_per_step:.4f} nats per step here, "
-            f"and {best.model} {best.above_optimal:.4f} more."
-        )
+    said += _above_optimal(comparison)
     if best.baseline:
         return f"{said} No network beats this baseline here: fit longer, give more data, or there is no more to know."
     rival = next((r for r in comparison.rows if r.baseline), None)

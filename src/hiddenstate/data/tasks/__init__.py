@@ -1,5 +1,6 @@
 """Synthetic tasks whose best possible answer is known."""
 
+from hiddenstate.data.tasks.clock import ClockOptimal, ClockTask, clock
 from hiddenstate.data.tasks.ecg import ECGTask, ecg
 from hiddenstate.data.tasks.hmm import HMMTask, Optimal, hmm
 from hiddenstate.data.tasks.labelled import LabelledTask
@@ -9,12 +10,15 @@ from hiddenstate.data.tasks.reviews import reviews
 from hiddenstate.data.tasks.translation import dates, reversing
 
 __all__ = [
+    "ClockOptimal",
+    "ClockTask",
     "ECGTask",
     "HMMTask",
     "LabelledTask",
     "ModesTask",
     "Optimal",
     "adding",
+    "clock",
     "copying",
     "dates",
     "ecg",
