@@ -12,7 +12,7 @@ from hiddenstate.data import to_text
 
 
 def test_all_sets_load_by_name():
-    assert hs.datasets.names() == ("alice", "co2", "earthquakes", "elnino", "nile", "sunspots")
+    assert hs.datasets.names() == ("alice", "co2", "earthquakes", "elnino", "gnp", "nile", "sunspots")
     for name in hs.datasets.names():
         data = hs.datasets.load(name)
         assert isinstance(data, hs.Sequences) and len(data.names) == len(data)
@@ -30,6 +30,14 @@ def test_nile():
     assert flow.var(ddof=1) == pytest.approx(28637.95, abs=0.01)
     # Cobb's change at 1898: means before and after, to whole units 1098 and 850.
     assert round(flow[:28].mean()) == 1098 and round(flow[28:].mean()) == 850
+
+
+def test_gnp():
+    growth = hs.datasets.gnp()[0]
+    assert (len(growth), growth[0], growth[-1]) == (135, 2.59316421, 0.14802167)
+    assert growth.argmin() == 116 and growth.min() == -2.39120054  # the second quarter of 1980
+    table = (files("hiddenstate.data") / "sets" / "gnp.csv").read_text().splitlines()
+    assert table[1].startswith("1951-04,") and table[117].startswith("1980-04,") and table[-1].startswith("1984-10,")
 
 
 def test_sunspots():

@@ -64,6 +64,16 @@ def elnino() -> Sequences:
     return _table("elnino", time="month", kinds="real")
 
 
+def gnp() -> Sequences:
+    """Growth of the real gross national product of the United States, in percent a quarter: 135 real values.
+
+    From the second quarter of 1951 to the last of 1984, each named by its first month. Hamilton (1989), "A new approach
+    to the economic analysis of nonstationary time series and the business cycle", Econometrica 57, 357-384, from
+    figures of the US Department of Commerce. Public domain; the numbers are those of the copy in statsmodels' tests.
+    """
+    return _table("gnp", time="quarter", kinds="real")
+
+
 def alice() -> Sequences:
     """The first two chapters of Alice's Adventures in Wonderland by characters: 50 paragraphs.
 
@@ -79,7 +89,7 @@ def alice() -> Sequences:
 
 
 _LOADERS: dict[str, Callable[[], Sequences]] = {
-    loader.__name__: loader for loader in (alice, co2, earthquakes, elnino, nile, sunspots)
+    loader.__name__: loader for loader in (alice, co2, earthquakes, elnino, gnp, nile, sunspots)
 }
 
 
