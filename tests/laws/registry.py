@@ -434,6 +434,46 @@ CASES["particle bootstrap, linear-gaussian"] = Case(
 )
 
 
+SWITCHING = {
+    **CHAIN,
+    "dynamics": [[[0.9, 0.2], [0.0, 0.7]], [[0.3, -0.8], [0.8, 0.3]], [[-0.5, 0.0], [0.1, 0.2]]],
+    "dynamics_noise": [[0.3, 0.1], [0.1, 0.2]],
+}
+CASES["slds, scalar"] = Case(
+    "slds",
+    latent(lambda: hs.SwitchingLinearGaussian(**SWITCHING, observation=[1.0, 0.5], observation_noise=0.4)),
+    _line(),
+    exact=False,
+    precisions=turn(0),
+)
+CASES["slds, vector"] = Case(
+    "slds",
+    latent(
+        lambda: hs.SwitchingLinearGaussian(
+            **SWITCHING,
+            observation=[[[1.0, 0.5], [0.3, 1.0]], [[0.2, 1.0], [1.0, 0.0]], [[0.0, 0.7], [0.7, 0.1]]],
+            observation_noise=[[0.4, 0.1], [0.1, 0.5]],
+            recurrence=[[0.5, 0.0], [0.0, 0.5], [-0.5, 0.2]],
+            method="imm",
+        )
+    ),
+    _plane(),
+    exact=False,
+    precisions=turn(1),
+)
+CASES["slds, particles"] = Case(
+    "slds",
+    lambda key: hs.RaoBlackwellised(
+        latent(lambda: hs.SwitchingLinearGaussian(**SWITCHING, observation=[1.0, 0.5], observation_noise=0.4))(key),
+        4,
+        key=key,
+    ),
+    _line(),
+    exact=False,
+    precisions=turn(0),
+)
+
+
 def noisy(cell, head, count, **options):
     """A particle filter over a network whose state is disturbed."""
 

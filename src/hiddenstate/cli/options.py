@@ -12,7 +12,7 @@ import typer
 MODELS = (
     "vanilla, leaky, skip, gated-leaky, output-feedback, gru, lstm, mingru, minlstm, linear, turning, hmm, hsmm, "
     "hamilton, "
-    "switch-copy, linear-gaussian, encoder-decoder, multi-particle, noisy, "
+    "switch-copy, linear-gaussian, slds, encoder-decoder, multi-particle, noisy, "
     "or a baseline: unigram, last, bigram, ar1, majority"
 )
 """The names of models, written out so that help texts need not load the library; a test compares them with it."""
