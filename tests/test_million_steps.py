@@ -5,6 +5,7 @@ import sys
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from hiddenstate.ops.sums import sum_over_time
 
@@ -24,6 +25,7 @@ print(peak)
 """
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_million_steps_fits_in_two_gigabytes():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

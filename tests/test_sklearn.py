@@ -58,6 +58,7 @@ def test_samples_have_the_form_of_the_data(fitted):
     np.testing.assert_array_equal(drawn[0], fitted.sample(5, n=3, random_state=1)[0])
 
 
+@pytest.mark.slow
 def test_it_is_cloned_and_searched(sequences):
     estimator = HMMEstimator(covariance="diagonal", restarts=2, random_state=0, iterations=20)
     assert clone(estimator).get_params() == estimator.get_params()

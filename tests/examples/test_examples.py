@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from marks import quick
+
 FOLDER = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "common")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", quick(NAMES))
 def test_it_runs_and_leaves_its_plot_and_summary(name, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(FOLDER))
     spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")

@@ -12,6 +12,7 @@ from hiddenstate.core import Frozen, Prior, cast, parameter_count, partition
 from hiddenstate.inference import masked_log_probs, steps_of
 from hiddenstate.latent.linear_gaussian import LinearGaussian, NonlinearGaussian, structural
 from hiddenstate.latent.linear_gaussian.build import linear_gaussian
+from marks import quick
 
 EVERY = 20
 SEQUENTIAL = hs.Sequential()
@@ -71,7 +72,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", quick(CASES, 2))
 def test_em_never_falls(name):
     for seed in range(6):
         model = random_model(seed, **CASES[name])
@@ -232,7 +233,7 @@ def test_continuous_time():
         LinearGaussian.from_continuous(A, B, [1.0, 0.0], None, 0, noise=noise, emission_noise=0.1)
 
 
-@pytest.mark.parametrize("method", ["extended", "unscented"])
+@pytest.mark.parametrize("method", quick(["extended", "unscented"]))
 def test_nonlinear_filters_are_exact_for_linear_functions(method, tmp_path):
     linear = LinearGaussian(
         transition=[[0.9, 0.2], [0.0, 0.7]],

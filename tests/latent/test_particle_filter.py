@@ -26,13 +26,14 @@ from latent.particle_examples import (
 )
 from laws import laws
 from laws.registry import _line
+from marks import quick
 
 FILTERS = {  # others are among the library's cases
     "auxiliary": (lambda: ParticleFilter(line(True), 5, "auxiliary", threshold=1.0, key=jr.key(1)), "float64"),
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in FILTERS])
+@pytest.mark.parametrize("name", quick([pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in FILTERS]))
 def test_the_laws_hold_for_a_state_space_of_modules(name):
     (make, precision), grid = FILTERS[name], _line()
     model = cast(cast(make(), jnp.float32), jnp.dtype(precision))
@@ -55,7 +56,7 @@ def test_the_same_key_gives_the_same_bits_and_another_key_others():
     assert eqx.tree_equal(model.reseed(jr.key(3)), model)
 
 
-@pytest.mark.parametrize("proposal", ["bootstrap", "guided"])
+@pytest.mark.parametrize("proposal", quick(["bootstrap", "guided"]))
 def test_with_many_particles_states_of_a_chain_are_the_exact_ones(proposal):
     model = ParticleFilter(chain(), 600, proposal, key=jr.key(5), trajectories=200)
     data = hs.Sequences.of([SYMBOLS, SYMBOLS[:3]])
@@ -71,7 +72,7 @@ def test_with_many_particles_states_of_a_chain_are_the_exact_ones(proposal):
     assert behind.trajectories.shape == (2, 200, 6)
 
 
-@pytest.mark.parametrize("proposal", ["auxiliary", "own"])
+@pytest.mark.parametrize("proposal", quick(["auxiliary", "own"]))
 def test_with_many_particles_states_of_a_linear_model_are_the_exact_ones(proposal):
     kind = Halfway() if proposal == "own" else proposal
     model = ParticleFilter(line(True), 500, kind, key=jr.key(6), trajectories=150)

@@ -23,6 +23,7 @@ from latent.particle_examples import (
     line_exact,
     relative,
 )
+from marks import quick
 
 STORED = np.load(Path(__file__).parents[1] / "reference" / "particles.npz")
 
@@ -31,13 +32,13 @@ def assert_unbiased(ratios: np.ndarray) -> None:
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / np.sqrt(len(ratios)), (ratios.mean(), ratios.std())
 
 
-@pytest.mark.parametrize("resampling", ["systematic", "stratified", "multinomial", "residual"])
+@pytest.mark.parametrize("resampling", quick(["systematic", "stratified", "multinomial", "residual"]))
 def test_the_estimate_is_unbiased_under_every_resampling_scheme(resampling):
     model = ParticleFilter(line(), 10, resampling=resampling, threshold=0.7, key=jr.key(0))
     assert_unbiased(relative(model, REALS, line_exact(REALS)[0], 5000))
 
 
-@pytest.mark.parametrize("proposal", ["guided", "auxiliary", "auxiliary, guessed", "own"])
+@pytest.mark.parametrize("proposal", quick(["guided", "auxiliary", "auxiliary, guessed", "own"]))
 def test_the_estimate_is_unbiased_under_every_proposal(proposal):
     known = proposal in ("guided", "auxiliary")
     kind = Halfway() if proposal == "own" else proposal.split(",")[0]
@@ -49,13 +50,13 @@ def test_the_estimate_is_unbiased_under_every_proposal(proposal):
         assert ratios.std() < 0.7 * bootstrap.std()
 
 
-@pytest.mark.parametrize("proposal", ["bootstrap", "guided", "auxiliary"])
+@pytest.mark.parametrize("proposal", quick(["bootstrap", "guided", "auxiliary"]))
 def test_the_estimate_is_unbiased_for_hidden_symbols(proposal):
     model = ParticleFilter(chain(), 5, proposal, threshold=0.9, key=jr.key(0))
     assert_unbiased(relative(model, SYMBOLS, chain_exact(SYMBOLS)[0], 5000))
 
 
-@pytest.mark.parametrize("proposal", ["bootstrap", "guided", "auxiliary", "own"])
+@pytest.mark.parametrize("proposal", quick(["bootstrap", "guided", "auxiliary", "own"]))
 def test_missing_steps_are_left_out(proposal):
     gaps = np.isin(np.arange(len(REALS)), (0, 3))
     data = hs.Sequences.of([REALS], missing=[gaps])
@@ -78,7 +79,9 @@ def test_the_error_falls_like_one_over_the_square_root_of_the_particles():
     assert abs(slope + 0.5) < 0.08, (errors, slope)
 
 
-@pytest.mark.parametrize("name", ["volatility/bootstrap", "linear/bootstrap", "linear/guided", "linear/auxiliary"])
+@pytest.mark.parametrize(
+    "name", quick(["volatility/bootstrap", "linear/bootstrap", "linear/guided", "linear/auxiliary"])
+)
 def test_the_library_particles_finds_the_same_mean_and_spread(name):
     """Random numbers differ, so means and standard deviations are compared, within their joint standard errors."""
     family, proposal = name.split("/")
@@ -110,7 +113,7 @@ def test_the_library_particles_finds_the_same_mean_and_spread(name):
         assert_unbiased(np.exp(ours - STORED["linear/exact"]))
 
 
-@pytest.mark.parametrize("proposal", ["bootstrap", "guided"])
+@pytest.mark.parametrize("proposal", quick(["bootstrap", "guided"]))
 def test_with_many_particles_the_gradient_is_that_of_the_log_likelihood(proposal):
     """Also for hidden symbols, whose draws have no derivative of their own."""
     data = hs.Sequences.of([SYMBOLS])

@@ -86,6 +86,7 @@ def apart(found, true):
     return min(orders, key=lambda order: np.abs(np.asarray(found)[order] - true).sum())
 
 
+@pytest.mark.slow
 def test_known_parameters_are_recovered_from_50000_steps():
     transition = np.array([[0.9, 0.07, 0.03], [0.1, 0.8, 0.1], [0.05, 0.15, 0.8]])
     initial = np.full(3, 1 / 3)

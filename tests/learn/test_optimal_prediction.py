@@ -2,10 +2,12 @@
 
 import jax.random as jr
 import numpy as np
+import pytest
 
 import hiddenstate as hs
 
 
+@pytest.mark.slow
 def test_a_gru_predicts_within_a_hundredth_of_a_nat_of_the_optimum():
     task = hs.tasks.hmm(2, 3, sequences=6000, length=8, key=jr.key(2))
     train, validation, test = task.data.split(0.5, 0.1, key=jr.key(6))

@@ -8,6 +8,7 @@ import hiddenstate as hs
 from hiddenstate.learn import EM, select
 from hiddenstate.learn.criteria import free_parameters, observed_steps
 from hiddenstate.learn.select import _Cut, ended
+from marks import quick
 
 MEANS = np.array([-4.0, 0.0, 4.0])
 
@@ -27,7 +28,7 @@ def data(true):
 CANDIDATES = [("hmm", {"states": k}) for k in (2, 3, 4)]
 
 
-@pytest.mark.parametrize("criterion", ["bic", "cv"])
+@pytest.mark.parametrize("criterion", quick(["bic", "cv"]))
 def test_it_finds_three_states(data, criterion):
     found = select(CANDIDATES, data, criterion=criterion, folds=3, restarts=3, key=jr.key(1))
     assert found.chosen == "hmm (states=3)" and found.best.states == 3

@@ -10,6 +10,7 @@ import pytest
 import hiddenstate as hs
 from laws import laws
 from laws.registry import SYMBOLS
+from marks import quick
 
 INITIAL, TRANSITION = np.array([0.5, 0.2, 0.3]), np.array([[0.7, 0.2, 0.1], [0.0, 0.8, 0.2], [0.3, 0.3, 0.4]])
 EMISSION = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.2, 0.6, 0.2]])
@@ -37,7 +38,9 @@ def runs(model, xs, seeds):
     return [(hs.step_log_probs(m, xs), hs.states(m, xs)) for m in (model.reseed(jr.key(seed)) for seed in seeds)]
 
 
-@pytest.mark.parametrize(("resampling", "threshold"), [("multinomial", 1.0), ("systematic", 0.5)])
+@pytest.mark.parametrize(
+    ("resampling", "threshold"), quick([pytest.param("multinomial", 1.0), pytest.param("systematic", 0.5)])
+)
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_network_gives_the_filters_numbers_bit_for_bit(kind, resampling, threshold):
     make, xs = MODELS[kind]
@@ -91,6 +94,7 @@ def _key(words):
     return jr.wrap_key_data(words, impl="threefry2x32")
 
 
+@pytest.mark.slow
 def test_its_predictions_approach_the_forward_algorithms_like_one_over_the_particles():
     belief, exact = INITIAL, []
     for x in SEEN:
@@ -137,7 +141,7 @@ def test_a_simulated_readout_is_one_particles_emission_and_on_average_the_mixtur
     np.testing.assert_allclose(frequencies, INITIAL @ EMISSION, atol=0.03)  # four standard errors
 
 
-@pytest.mark.parametrize("readout", ["mixture", "simulate"])
+@pytest.mark.parametrize("readout", quick(["mixture", "simulate"]))
 def test_the_laws_hold(readout):
     model = hs.ParticleFilter(chain(), 5, resampling="multinomial", threshold=1, key=jr.key(7))
     network = hs.ParticleRNN(model, readout=readout)
