@@ -97,8 +97,10 @@ def in_all_keys(times: int) -> Callable[[Chorales, Any, float], list]:
         build_key, first_key, second_key = jr.split(key, 3)
         model = hs.build("gru", chorales.train, **SUBSET, key=build_key)
         model = trained(model, chorales.transposed, chorales, max(2, int(scale * 2000)), 3e-3, first_key)
-        keys = jr.split(second_key, times)
-        return [trained(model, chorales.train, chorales, max(2, int(scale * 500)), 1e-3, each) for each in keys]
+        return [
+            trained(model, chorales.train, chorales, max(2, int(scale * 500)), 1e-3, jr.fold_in(second_key, number))
+            for number in range(times)
+        ]
 
     return learn
 
