@@ -52,11 +52,11 @@ def test_what_is_wrong_is_said(fails, run, story, temps, tmp_path):
         assert result.stderr
 
 
-@pytest.mark.parametrize("words", [["inspect"], ["inspect", "graph"]])
+@pytest.mark.parametrize("words", [["inspect"], ["inspect", "graph"], ["inspect", "switching"]])
 def test_help_has_an_example(run, words):
     result = run(*words, "--help")
     assert result.exit_code == 0
-    assert "hiddenstate inspect graph" in result.output.split("Example:")[1]
+    assert f"hiddenstate inspect {words[-1] if len(words) > 1 else 'graph'}" in result.output.split("Example:")[1]
 
 
 def test_help_imports_nothing_heavy():
@@ -70,3 +70,17 @@ print(sorted({"jax", "numpy", "networkx", "matplotlib", "equinox"} & set(sys.mod
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_the_study_of_switching_is_written(run, fails, tmp_path):
+    out = tmp_path / "study"
+    result = run("inspect", "switching", "--out", out, "--steps", 10, "--sequences", 20, "--levels", 3, "--seed", 1)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "seed 1: 20 sequences of 10 steps at each of 3 levels, kept states seen"
+    assert lines[1].startswith("The one-pass rule of minGRU is 0.")
+    assert "and 0.000 ± 0.000 where it tells all 0.500 nats" in lines[1]
+    assert len((out / "switching.csv").read_text().splitlines()) == 4
+    assert (out / "switching.png").stat().st_size > 10_000
+    assert "cannot make the folder" in fails("inspect", "switching", "--out", out / "switching.csv")
+    assert run("inspect", "switching", "--out", out, "--levels", 1).exit_code == 2

@@ -33,31 +33,44 @@ def gates_of(xs):
     return np.concatenate([[1.0], (odds / (1 + odds))[1:]])
 
 
-def test_one_pass_mixes_logarithms_by_a_gate_that_sees_one_observation(model, compared):
-    found = hs.inspect.one_pass(model, XS)
+@pytest.mark.parametrize("resets_only", [False, True])
+def test_one_pass_mixes_logarithms_by_a_gate_that_sees_one_observation(model, compared, resets_only):
+    found = hs.inspect.one_pass(model, XS, resets_only=resets_only)
     for sequence, xs in enumerate(XS):
         gates, belief = gates_of(xs), PRIOR
         np.testing.assert_allclose(found.gates[sequence], gates, atol=1e-12)
         for step, x in enumerate(xs):
-            belief = belief ** (1 - gates[step]) * (PRIOR * FRESH[:, x]) ** gates[step]
+            kept = belief if resets_only else belief * KEPT[:, x]
+            belief = kept ** (1 - gates[step]) * (PRIOR * FRESH[:, x]) ** gates[step]
             belief /= belief.sum()
             np.testing.assert_allclose(found.states[sequence, step], belief, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(compared.one_pass, found.states)
+    np.testing.assert_array_equal(compared.beliefs["resets_only" if resets_only else "one_pass"], found.states)
 
 
-def test_one_pass_is_a_minimal_gru(model):
-    """A cell with one gate for all units, whose candidates are log P(s | x, z = 1): the softmax of its states."""
-    found = hs.inspect.one_pass(model, XS)
-    cell = hs.cells.MinGRU(4, 3, key=jr.key(0))
+@pytest.mark.parametrize("resets_only", [False, True])
+def test_one_pass_is_a_minimal_gru(model, compared, resets_only):
+    """A cell with one gate for all units; the softmax of its states is the belief."""
     logit = np.log(RESET / (1 - RESET) * (PRIOR @ FRESH) / (PRIOR @ KEPT))
-    weight = jnp.asarray(np.concatenate([np.tile(logit, (3, 1)), np.log(PRIOR[:, None] * FRESH)]))
+    candidate = np.log(PRIOR[:, None] * FRESH) + (0 if resets_only else np.exp(-logit) * np.log(KEPT))
+    weight = jnp.asarray(np.concatenate([np.tile(logit, (3, 1)), candidate]))
+    cell = hs.cells.MinGRU(4, 3, key=jr.key(0))
     cell = eqx.tree_at(lambda c: (c.input_weight, c.bias), cell, (weight, jnp.zeros(6)))
+    expected = compared.beliefs["resets_only" if resets_only else "one_pass"][0]
     state = jnp.asarray(np.log(PRIOR * FRESH[:, XS[0, 0]]))  # the first step is fresh
     for step, x in enumerate(XS[0]):
         if step:
             state = cell.step(state, cell.prepare(jnp.eye(4)[x]))
-        belief = np.exp(state) / np.exp(state).sum()
-        np.testing.assert_allclose(found.states[0, step], belief, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(expected[step], np.exp(state) / np.exp(state).sum(), rtol=0, atol=1e-12)
+
+
+def test_one_pass_is_the_first_iteration_of_mean_field(model, compared):
+    """At the second step, where both begin from the same belief, its bound is that of the gate it has."""
+    found = hs.inspect.mean_field(model, XS)
+    kept, fresh = compared.exact[0, 0] * KEPT[:, XS[0, 1]], PRIOR * FRESH[:, XS[0, 1]]
+    gate, belief = gates_of(XS[0])[1], compared.beliefs["one_pass"][0, 1]
+    switch, joint = np.array([1 - gate, gate]), np.stack([(1 - RESET) * kept, RESET * fresh])
+    bound = (switch[:, None] * belief * (np.log(joint) - np.log(switch[:, None] * belief))).sum()
+    assert found.bounds[0, 1, 0] == pytest.approx(bound, abs=1e-12)
 
 
 def test_mean_field_is_where_both_updates_rest(model):
@@ -88,10 +101,11 @@ def test_bounds_of_each_step_never_fall_and_never_exceed_what_they_bound():
 
 def test_divergences_are_those_of_the_beliefs(model, compared):
     np.testing.assert_allclose(compared.exact, np.asarray(hs.filter(model, XS)), atol=1e-12)
-    expected = (compared.exact * np.log(compared.exact / compared.one_pass)).sum(-1)
-    np.testing.assert_allclose(compared.one_pass_divergence, expected, rtol=0, atol=1e-10)
-    assert compared.one_pass_divergence[:, 1:].min() > 0
-    np.testing.assert_allclose(compared.one_pass_divergence[:, 0], 0.0, atol=1e-12)
+    expected = (compared.exact * np.log(compared.exact / compared.beliefs["one_pass"])).sum(-1)
+    found = compared.divergences["one_pass"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+    assert found[:, 1:].min() > 0
+    np.testing.assert_allclose(found[:, 0], 0.0, atol=1e-12)
     means = expected.mean(axis=1)
     row = compared.summary().row(1, named=True)
     assert row["rule"] == "one_pass"
@@ -100,14 +114,18 @@ def test_divergences_are_those_of_the_beliefs(model, compared):
     assert compared.frame()["one_pass"].to_list() == pytest.approx(expected.mean(axis=0).tolist())
 
 
-def test_all_agree_where_the_switch_is_seen_and_kept_states_are_not():
-    kept = np.tile([0.6, 0.4, 0, 0], (3, 1))
+def test_all_agree_where_the_switch_is_seen():
+    """The rule that learns from resets alone does so only where kept states are not seen."""
+    blind = np.tile([0.6, 0.4, 0, 0], (3, 1))
     fresh = np.array([[0, 0, 0.9, 0.1], [0, 0, 0.5, 0.5], [0, 0, 0.2, 0.8]])
-    found = hs.inspect.compare_posteriors(
-        model_of(np.concatenate([kept, fresh])), np.array([[2, 0, 1, 3, 3, 0, 2, 1, 0, 1, 0, 3]] * 4)
-    )
-    np.testing.assert_allclose(found.one_pass, found.exact, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.mean_field, found.exact, rtol=0, atol=1e-12)
+    xs = np.array([[2, 0, 1, 3, 3, 0, 2, 1, 0, 1, 0, 3]] * 4)
+    unseen = hs.inspect.compare_posteriors(model_of(np.concatenate([blind, fresh])), xs)
+    seen = hs.inspect.compare_posteriors(model_of(np.concatenate([fresh[:, [2, 3, 0, 1]], fresh])), xs)
+    for name in ("mean_field", "one_pass", "resets_only"):
+        np.testing.assert_allclose(unseen.beliefs[name], unseen.exact, rtol=0, atol=1e-12)
+    for name in ("mean_field", "one_pass"):
+        np.testing.assert_allclose(seen.beliefs[name], seen.exact, rtol=0, atol=1e-12)
+    assert seen.divergences["resets_only"].max() > 0.1
 
 
 def test_what_no_state_explains_both_ways():
@@ -115,16 +133,19 @@ def test_what_no_state_explains_both_ways():
     model = model_of(np.tile(np.eye(4)[:3], (2, 1)))
     xs = np.array([[0, 0, 1, 1, 2, 2, 2, 0, 0, 0, 1, 1]] * 4)
     found = hs.inspect.compare_posteriors(model, xs)
-    np.testing.assert_allclose(found.mean_field[0], np.eye(3)[xs[0]], rtol=0, atol=1e-12)
-    assert not found.one_pass[0, 2:].any()
-    assert (found.one_pass_divergence[0, 2:] == np.inf).all() and not np.isnan(found.one_pass_divergence).any()
+    np.testing.assert_allclose(found.beliefs["mean_field"][0], np.eye(3)[xs[0]], rtol=0, atol=1e-12)
+    assert not found.beliefs["one_pass"][0, 2:].any()
+    divergence = found.divergences["one_pass"]
+    assert (divergence[0, 2:] == np.inf).all() and not np.isnan(divergence).any()
 
 
 def test_nothing_is_said_behind_an_end(model, compared):
     found = hs.inspect.compare_posteriors(model, [XS[0], XS[1, :5]])
-    np.testing.assert_allclose(found.mean_field[1, :5], compared.mean_field[1, :5], rtol=0, atol=1e-12)
-    assert np.isnan(found.one_pass_divergence[1, 5:]).all() and np.isnan(found.exact[1, 5:]).all()
-    assert found.frame()["mean_field"][11] == found.mean_field_divergence[0, 11]
+    for name, beliefs in found.beliefs.items():
+        np.testing.assert_allclose(beliefs[1, :5], compared.beliefs[name][1, :5], rtol=0, atol=1e-12)
+        assert np.isnan(found.divergences[name][1, 5:]).all()
+    assert np.isnan(found.exact[1, 5:]).all()
+    assert found.frame()["mean_field"][11] == found.divergences["mean_field"][0, 11]
 
 
 def test_other_models_are_refused(model):

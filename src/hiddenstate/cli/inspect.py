@@ -7,13 +7,14 @@ import typer
 
 from hiddenstate.cli.console import say
 from hiddenstate.cli.errors import Commands
+from hiddenstate.cli.options import Seed
 
 inspect = typer.Typer(cls=Commands, name="inspect", no_args_is_help=True, rich_markup_mode="rich")
 
 
 @inspect.callback()
 def about() -> None:
-    """Look inside a model: its graphical model and what is independent in it.
+    """Look inside a model: what is independent in it, and how minGRU infers a switch.
 
     [bold]Example:[/bold] hiddenstate inspect graph rnn --out graph.svg
     """
@@ -68,6 +69,41 @@ def graph(
     if out is not None:
         draw_graph(source, out, steps, form, view=view)
         say(f"drawn in {out}")
+
+
+@inspect.command()
+def switching(
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where switching.csv and switching.png go.", show_default=False)
+    ],
+    steps: Annotated[int, typer.Option(min=2, help="How long the sequences are.")] = 50,
+    sequences: Annotated[int, typer.Option(min=2, help="How many are drawn at each level.")] = 200,
+    levels: Annotated[int, typer.Option(min=2, help="How many amounts of information there are.")] = 9,
+    kept: Annotated[
+        Literal["seen", "unseen"], typer.Option(help="Whether a state that was kept is seen, as a fresh one is.")
+    ] = "seen",
+    seed: Seed = 0,
+) -> None:
+    """Say how far the rule of minGRU is from exact inference in a switching model, and draw it.
+
+    Data are drawn from switch-copy models whose observations tell more
+    and more about the switch. At each level the belief over the hidden
+    state by minGRU's rule is compared with the exact one.
+
+    [bold]Example:[/bold] hiddenstate inspect switching --out switching
+    """
+    import jax.random as jr
+
+    import hiddenstate as hs
+    from hiddenstate.report.selection import make_folder
+    from hiddenstate.report.switching import write_switching_study
+
+    make_folder(out)
+    study = hs.inspect.switching_study(key=jr.key(seed), sequences=sequences, length=steps, levels=levels, kept=kept)
+    write_switching_study(study, out)
+    say(f"seed {seed}: {sequences} sequences of {steps} steps at each of {levels} levels, kept states {kept}")
+    say(str(study))
+    say(f"written to {out / 'switching.csv'} and {out / 'switching.png'}")
 
 
 def _loaded(model: str, examples: tuple[str, ...]) -> Any:

@@ -16,6 +16,7 @@ from hiddenstate.inspect.independence import Independence, Statement, independen
 from hiddenstate.inspect.joint import Joint, Marginal, log_joint, marginal, sample_joint
 from hiddenstate.inspect.probes import LayerProbe, Probe, probe
 from hiddenstate.inspect.switching import Explicit, Switching, as_switching
+from hiddenstate.inspect.switching_study import SwitchingStudy, switch_information, switching_study
 from hiddenstate.inspect.variational import VariationalPosterior, variational_update
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Residual",
     "Statement",
     "Switching",
+    "SwitchingStudy",
     "SymbolClasses",
     "VariationalPosterior",
     "as_switching",
@@ -52,5 +54,7 @@ __all__ = [
     "particles",
     "probe",
     "sample_joint",
+    "switch_information",
+    "switching_study",
     "variational_update",
 ]

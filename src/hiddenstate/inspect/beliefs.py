@@ -8,14 +8,17 @@ Given the belief :math:`b` over the last state, one step has the joint log-proba
   the same.
 - The best Q(z) Q(s) mixes geometrically (`mean_field`): :math:`\log Q(s) = (1 - q) J_0 + q J_1 + \text{const}`, where
   the log-odds of :math:`q` are those of p plus :math:`\mathbb{E}_{Q(s)}[J_1 - J_0]`. The two are iterated.
-- The rule of the minimal GRU (`one_pass`) is :math:`h_t = (1 - q_t) h_{t-1} + q_t\, c_t` with :math:`h = \log b` and
-  :math:`c_t = J_1` up to constants, and a gate :math:`q_t = P(z_t = 1 \mid x_t)` that knows nothing of the past. This is
-  the first iteration of the geometric mixture where an observation of a kept state says nothing about it,
-  P(x | s, 0) = P(x | 0).
+- The rule of the minimal GRU (`one_pass`) is :math:`h_t = (1 - q_t) h_{t-1} + q_t\, c_t` with :math:`h = \log b` up to
+  a constant, a gate :math:`q_t = P(z_t = 1 \mid x_t)` that knows nothing of the past, and a candidate that sees x_t
+  alone, too. With :math:`q_t c_t = (1 - q_t) \log P(x_t \mid s, 0) + q_t J_1` it is the first iteration of the
+  geometric mixture. With :math:`c_t = J_1`, as the note that reads minGRU as a switching state space model has it,
+  nothing is learned from an observation of a kept state; the two are the same where such observations say nothing
+  about it.
 
-All three agree where :math:`q` is 0 or 1 and kept states are not seen.
+Exact filtering, the geometric mixture and its first iteration agree where q is 0 or 1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -73,47 +76,45 @@ class MeanField(NamedTuple):
 class PosteriorComparison:
     """Beliefs over the state of a switch-copy model after each observation; NaN behind the end of a sequence.
 
-    `exact`, `mean_field` and `one_pass` are (sequence, time, state). Divergences, (sequence, time), are those from the
-    exact belief to the others in nats, KL(exact || other): infinite where the other rules out what is possible.
+    `exact` is (sequence, time, state), and so is each of `beliefs`: ``"mean_field"``, ``"one_pass"`` and
+    ``"resets_only"``, the one-pass rule that learns nothing from kept states. Each of `divergences`, (sequence, time),
+    is the divergence from the exact belief in nats, KL(exact || other): infinite where the other rules out what is
+    possible.
     """
 
     exact: np.ndarray
-    mean_field: np.ndarray
-    one_pass: np.ndarray
-    mean_field_divergence: np.ndarray
-    one_pass_divergence: np.ndarray
+    beliefs: Mapping[str, np.ndarray]
+    divergences: Mapping[str, np.ndarray]
 
     def frame(self) -> pl.DataFrame:
         """Mean divergences over all sequences that are that long, one row a step: ready to plot."""
         steps = np.arange(1, self.exact.shape[1] + 1)
-        means = {name: np.nanmean(values, axis=0) for name, values in self._divergences().items()}
-        return pl.DataFrame({"step": steps, **means})
+        return pl.DataFrame({"step": steps} | {name: np.nanmean(d, axis=0) for name, d in self.divergences.items()})
 
     def summary(self) -> pl.DataFrame:
-        """The mean divergence per step of each rule, with its standard error over sequences."""
+        """The mean divergence per step of each rule, with its standard error over sequences (NaN for one sequence)."""
         rows = []
-        for name, values in self._divergences().items():
+        for name, values in self.divergences.items():
             each = np.nanmean(values, axis=1)
             error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 and np.isfinite(each).all() else np.nan
             rows.append({"rule": name, "divergence": float(each.mean()), "standard_error": float(error)})
         return pl.DataFrame(rows)
 
-    def _divergences(self) -> dict[str, np.ndarray]:
-        return {"mean_field": self.mean_field_divergence, "one_pass": self.one_pass_divergence}
 
-
-def one_pass(model: SequenceModel, data: Any) -> OnePass:
+def one_pass(model: SequenceModel, data: Any, *, resets_only: bool = False) -> OnePass:
     r"""Beliefs over the state of an `hs.SwitchCopy` by the rule of the minimal GRU, which mixes their logarithms.
 
     .. math::
 
-        \log b_t(s) = (1 - q_t) \log b_{t-1}(s) + q_t \log P(s \mid x_t, z_t = 1) + \text{const},
-        \qquad q_t = P(z_t = 1 \mid x_t)
+        \log b_t(s) = (1 - q_t) \log b_{t-1}(s) + q_t c_t(s) + \text{const}, \qquad q_t = P(z_t = 1 \mid x_t)
 
-    One gate serves all states, so constants do not matter and beliefs are normalised.
+    The gate and the candidate see x_t alone. One gate serves all states, so constants do not matter and beliefs are
+    normalised. The candidate holds what x_t says under both settings of the switch,
+    :math:`q_t c_t = (1 - q_t) \log P(x_t \mid s, 0) + q_t \log P(x_t, s \mid 1)`. With `resets_only` it is
+    :math:`c_t = \log P(s \mid x_t, z_t = 1)`, as the note that reads minGRU as a switching state space model has it.
     """
     data = checked_sequences(model, data)
-    states, gates = _one_pass(model, arrays_for(model, data))
+    states, gates = _one_pass(model, arrays_for(model, data), resets_only)
     return OnePass(_known(states, data.valid), _known(gates, data.valid))
 
 
@@ -137,24 +138,28 @@ def compare_posteriors(model: SequenceModel, data: Any, *, iterations: int = 20)
     """
     data = checked_sequences(model, data)
     exact = _known(exact_filter(model, data), data.valid)
-    iterated, once = mean_field(model, data, iterations=iterations), one_pass(model, data)
-    return PosteriorComparison(
-        exact, iterated.states, once.states, _divergence(exact, iterated.states), _divergence(exact, once.states)
-    )
+    beliefs = {
+        "mean_field": mean_field(model, data, iterations=iterations).states,
+        "one_pass": one_pass(model, data).states,
+        "resets_only": one_pass(model, data, resets_only=True).states,
+    }
+    return PosteriorComparison(exact, beliefs, {name: _divergence(exact, found) for name, found in beliefs.items()})
 
 
 @eqx.filter_jit
-def _one_pass(model: Any, arrays: Any) -> tuple[Array, Array]:
+def _one_pass(model: Any, arrays: Any, resets_only: bool) -> tuple[Array, Array]:
     def one(steps: Any) -> tuple[Array, Array]:
         seen = seen_by(model, steps)
         gates = marginal_gates(seen)
 
-        def step(log_belief: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
-            gate, fresh = at
-            log_belief = _normalised(weighted(1 - gate, log_belief) + weighted(gate, _normalised(fresh)))
+        kept = jnp.zeros_like(seen.kept) if resets_only else seen.kept
+
+        def step(log_belief: Array, at: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+            gate, kept, fresh = at
+            log_belief = _normalised(weighted(1 - gate, log_belief + kept) + weighted(gate, fresh))
             return log_belief, jnp.exp(log_belief)
 
-        return jax.lax.scan(step, seen.log_prior, (gates, seen.fresh))[1], gates
+        return jax.lax.scan(step, seen.log_prior, (gates, kept, seen.fresh))[1], gates
 
     return jax.vmap(one)(steps_of(arrays))
 
