@@ -73,7 +73,7 @@ def _check_decodes(path: Path, model: "SequenceModel") -> None:
     if not has(model, "smooth"):
         raise hs.HiddenStateError(
             f"{path} holds a network ({name_of(model)}), whose hidden state is computed from the data, not inferred: "
-            "there is nothing to decode. Fit --model hmm, hsmm or linear-gaussian."
+            "there is nothing to decode. Fit --model hmm, hsmm, hamilton or linear-gaussian."
         )
 
 
