@@ -182,6 +182,13 @@ def test_intercepts_are_an_autoregressive_hidden_markov_model():
     np.testing.assert_allclose(hs.log_prob(model, X, given=1), hs.log_prob(plain, X[1:]), rtol=1e-12)
 
 
+def test_the_graph_has_an_arrow_from_every_regime_that_counts():
+    """An observation depends on the regimes before in the mean form alone."""
+    by_mean, by_intercept = (set(hs.inspect.graph(made(name), 4).edges) for name in ("mean", "intercept"))
+    assert by_mean - by_intercept == {("Z1", "X2"), ("Z1", "X3"), ("Z2", "X3"), ("Z2", "X4"), ("Z3", "X4")}
+    assert by_intercept < by_mean
+
+
 # -- the chain of tuples -------------------------------------------------------------------------------------
 
 
@@ -292,6 +299,25 @@ def test_a_new_start_keeps_the_kind_of_model():
         fresh = again.reseed(np.array([False, True, False]), GROWTH, key=jr.key(2))
         np.testing.assert_allclose(fresh.means[0], again.means[0], rtol=1e-12)
         assert abs(float(fresh.means[1] - again.means[1])) > 1e-3
+
+
+def test_sequences_shorter_than_the_lags_say_nothing_of_levels():
+    model, method = made("mean, switching"), hs.EM(iterations=1)
+    alone, beside = (
+        hs.fit(model, data, method, key=jr.key(0), progress=False).model for data in ([X], [X, X[:2], X[:1]])
+    )
+    for part in ("means", "coefficients", "variances"):
+        np.testing.assert_allclose(getattr(beside, part), getattr(alone, part), rtol=1e-9)
+    assert not np.allclose(alone.means, model.means)
+
+
+@pytest.mark.parametrize("level", [0.0, 3.0])
+def test_a_series_that_never_moves_has_a_model(level):
+    data = hs.Sequences.of([np.full(20, level)])
+    model = hs.build("hamilton", data, key=jr.key(0), lags=1)
+    fit = hs.fit(model, data, hs.EM(iterations=3), key=jr.key(0), progress=False)
+    np.testing.assert_allclose(fit.model.means, level, atol=1e-6)
+    assert np.isfinite(hs.log_prob(fit.model, data)[0])
 
 
 # -- statsmodels ---------------------------------------------------------------------------------------------

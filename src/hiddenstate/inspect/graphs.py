@@ -132,8 +132,9 @@ def pattern_of(model: Any, view: View = "generative", particles: int = SHOWN_PAR
         looking = has(hidden, "latent_update") or not getattr(getattr(model, "scheme", None), "holds_next", True)
         return _particle_pattern(name_of(model), shown, inputs=bool(model.inputs), looking=looking)
     if view == "generative" and (has(model, "latent_next") or has(model, "smooth")):
-        history = getattr(getattr(model, "emission", None), "history", 0)
-        return _latent_pattern(name_of(model), inputs=bool(model.inputs), history=history)
+        emission = getattr(model, "emission", None)
+        history, memory = getattr(emission, "history", 0), getattr(emission, "memory", 0)
+        return _latent_pattern(name_of(model), inputs=bool(model.inputs), history=history, memory=memory)
     if not isinstance(model, SequenceModel):
         known = repr(model) if isinstance(model, str | int | float | None) else f"of the class {name_of(model)}"
         raise HiddenStateError(
@@ -224,10 +225,14 @@ def _recurrence_pattern(name: str, *, feedback: bool, inputs: bool, noisy: bool 
     return Pattern(name, "H", variables + ((_INPUT,) if inputs else ()), tuple(arrows))
 
 
-def _latent_pattern(name: str, *, inputs: bool, history: int = 0) -> Pattern:
-    """Figure 2: a Markov chain of hidden variables, an emission from each; perhaps also from the last observations."""
+def _latent_pattern(name: str, *, inputs: bool, history: int = 0, memory: int = 0) -> Pattern:
+    """Figure 2: a Markov chain of hidden variables, an emission from each.
+
+    The emission may depend on the last `history` observations too, and on the `memory` hidden variables before.
+    """
     arrows = [Arrow("Z", "X", 0, "emission"), Arrow("Z", "Z", 1, "transition")]
     arrows += [Arrow("X", "X", lag, "emission") for lag in range(1, history + 1)]
+    arrows += [Arrow("Z", "X", lag, "emission") for lag in range(1, memory + 1)]
     if inputs:
         arrows += [Arrow("U", "Z", 1, "transition"), Arrow("U", "X", 0, "emission")]
     variables = (Variable("Z", "hidden", "random"), _OBSERVED)

@@ -171,7 +171,7 @@ def hamilton(
     even = np.full(states, 1 / states, dtype)
     begin = {"stationary": "stationary", "free": even, "fixed": Frozen(jnp.asarray(even))}[initial]
     stay = STAY if states > 1 else 0.0
-    variance = max(float(values.var()), 1e-12 * max(float(values.mean()) ** 2, 1e-300))
+    variance = float(values.var()) if values.var() > 1e-12 * values.mean() ** 2 else 1.0
     rough = Hamilton(
         begin,
         stay * np.eye(states, dtype=dtype) + (1 - stay) * _elsewhere(states, dtype),
