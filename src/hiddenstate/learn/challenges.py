@@ -89,7 +89,7 @@ CHALLENGES: dict[str, Challenge] = {
         0.75,
         {
             "turning": ("turning", {"hidden": 16}),
-            "turning (stochastic)": ("turning", {"hidden": 24, "between": "stochastic"}),
+            "turning (chain)": ("turning", {"hidden": 24, "between": "stochastic"}),
             "mingru": ("mingru", {"hidden": 32}),
             "mingru (2 layers)": ("mingru", {"hidden": 32, "layers": 2, "residual": True, "norm": True}),
             "gru": ("gru", {"hidden": 32}),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +66,22 @@ def write_comparison(
 def print_ranking(comparison: Comparison) -> None:
     """Print the table, best first, baselines dimmed."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("model", no_wrap=True)
     known = comparison.optimal_nats is not None
     measure = comparison.rows[0].measure
     extra = (["above optimal"] if known else []) + ([measure] if measure else [])
-    short = comparison.seed_scores is not None  # one line of errors over seeds needs the room, and none has a note
-    for name in (f"nats per {unit_of(comparison)}", "to the best", *extra, "parameters", *([] if short else ["sec"])):
-        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-    if not short:
-        table.add_column("note")
+    names = ["model", f"nats per {unit_of(comparison)}", "to the best", *extra, "parameters", "sec", "note"]
+    left_out: tuple[str, ...] = ("to the best", "sec") if known and measure else ()  # for lines of 80 characters
+    if comparison.seed_scores is not None:  # one line of errors over seeds needs the room, and none has a note
+        left_out = ("sec", "note")
+    kept = [name not in left_out for name in names]
+    for name in compress(names, kept):
+        if name == "note":
+            table.add_column(name)
+        else:
+            justify = "left" if name == "model" else "right"
+            table.add_column(name, justify=justify, no_wrap=True, min_width=None if name == "model" else len(name))
     for row in comparison.rows:
-        cells = _cells(row, comparison.rows[0])
-        table.add_row(*(cells[:-2] if short else cells), style="dim" if row.baseline else "")
+        table.add_row(*compress(_cells(row, comparison.rows[0]), kept), style="dim" if row.baseline else "")
     Console(highlight=False, markup=False, emoji=False).print(table)
 
 
