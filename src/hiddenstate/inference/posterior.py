@@ -55,7 +55,8 @@ def smooth(model: SequenceModel, data: Any, *, strategy: Strategy = Auto()) -> A
     """p(z_t | x_1 .. x_T): what all observations say of the hidden state at each step.
 
     For an HMM `.marginals` (sequence, time, state) and `.pairwise` (sequence, time - 1, state, next state); for a
-    linear Gaussian model `.mean`, `.covariance` and `.cross_covariance`.
+    `SwitchCopy` `.marginals` and `.resets` (sequence, time); for a linear Gaussian model `.mean`, `.covariance` and
+    `.cross_covariance`.
     """
     return _posterior(model, data, strategy, "smooth")
 
