@@ -54,3 +54,20 @@ def test_bad_options_are_refused(single, options, sentence):
 def test_symbols_are_refused():
     with pytest.raises(hs.DataError, match="needs numbers, but the data hold symbols"):
         hs.build("slds", hs.Sequences.of([np.array([0, 1, 2, 1])]), key=jr.key(0))
+
+
+def test_the_command_line_fits_one(single, tmp_path):
+    from typer.testing import CliRunner
+
+    from hiddenstate.cli import app
+
+    table, out = tmp_path / "line.csv", tmp_path / "line.safetensors"
+    np.savetxt(table, np.asarray(single[0]), header="x", comments="")
+    words = ["fit", table, "--model", "slds", "--states", 2, "--option", "size=1", "--epochs", 2, "--out", out]
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    model = hs.load(out)
+    assert isinstance(model, hs.SwitchingLinearGaussian)
+    assert (model.regimes, model.state_size) == (2, 1)
+    refused = CliRunner().invoke(app, ["fit", str(table), "--model", "slds", "--option", "size=0", "--out", str(out)])
+    assert refused.exit_code == 2

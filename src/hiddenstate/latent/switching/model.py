@@ -19,7 +19,6 @@ from hiddenstate.core import (
     SequenceModel,
     Sequences,
     Steps,
-    cast,
     checked_key,
     dtype_of,
     parameter_count,
@@ -43,16 +42,14 @@ from hiddenstate.latent.switching.collapse import (
     known,
     mixed,
 )
+from hiddenstate.latent.switching.given import all_parts, chain_sizes, check_names, rows_part, slopes_part
 from hiddenstate.latent.switching.regimes import (
     RANKS,
     Parameters,
     Regimes,
-    array_part,
-    covariance_part,
     held,
     masks,
     regimes_of,
-    stacked,
     unwrapped,
 )
 from hiddenstate.latent.switching.simulate import Simulated, simulated
@@ -66,12 +63,10 @@ from hiddenstate.latent.switching.smoothing import (
     smoothed,
     summed_up,
 )
+from hiddenstate.latent.switching.stacking import stacked_parts
 from hiddenstate.latent.switching.starts import restarted
 from hiddenstate.ops.gaussian import outer, symmetric
 from hiddenstate.strategies import Strategy, in_chunks, over_time, prepared
-
-PARTS = ("initial", "transition", "recurrence", *RANKS)
-"""What `fixed` can name."""
 
 METHODS = ("gpb2", "imm")
 SMOOTHERS = ("corrected", "kim")
@@ -149,7 +144,7 @@ class SwitchingLinearGaussian(SequenceModel):
         fixed: tuple[str, ...] | list[str] = (),
         schema: Schema | None = None,
     ):
-        _check_names(fixed)
+        check_names(fixed)
         if method not in METHODS:
             raise HiddenStateError(f"method is {method!r}; it must be 'gpb2' or 'imm'.")
         if smoother not in SMOOTHERS:
@@ -168,20 +163,20 @@ class SwitchingLinearGaussian(SequenceModel):
         given = {name: part for name, (part, _) in inside.items()}
         kept = {name for name, (_, frozen) in inside.items() if frozen} | set(fixed)
         dtype = common_dtype(*given.values())
-        self.start = _rows("initial", initial, 1, "initial" in fixed, dtype)
+        self.start = rows_part("initial", initial, 1, "initial" in fixed, dtype)
         count = self.start.allowed.shape[0]
-        self.switching = _rows("transition", transition, 2, "transition" in fixed, dtype)
+        self.switching = rows_part("transition", transition, 2, "transition" in fixed, dtype)
         if self.switching.allowed.shape != (count, count):
             raise HiddenStateError(
                 f"transition has shape {self.switching.allowed.shape}; it must be ({count}, {count}), as initial has "
                 f"{count} regimes."
             )
         self.scalar = np.ndim(given["observation_noise"]) < 2
-        parts = _parts(given, count, self.scalar, dtype)
+        parts = all_parts(given, count, self.scalar, dtype)
         self.parameters = Parameters(**{name: held(part, name in kept) for name, part in parts.items()})
-        self.slopes = _slopes(recurrence, count, self.state_size, dtype, "recurrence" in fixed)
+        self.slopes = slopes_part(recurrence, count, self.state_size, dtype, "recurrence" in fixed)
         self.method, self.smoother, self.schema, self.inputs = method, smoother, schema, 0
-        self.chains = None if chains is None else _chains(self, chains)
+        self.chains = None if chains is None else chain_sizes(chains, self.parameters, self.regimes, self.state_size)
 
     @classmethod
     def of_chains(
@@ -200,36 +195,11 @@ class SwitchingLinearGaussian(SequenceModel):
         chain's own. `initial` is uniform unless given. The rest is as in the constructor.
         """
         models = list(chains)
-        _check_chains(models)
-        sizes = [model.state_size for model in models]
-        ends = np.cumsum(sizes)
-        places = [slice(int(end - size), int(end)) for size, end in zip(sizes, ends, strict=True)]
-        dtype = dtype_of(models[0])
-        observation = np.zeros((len(models), models[0].event_size, int(ends[-1])), dtype)
-        for k, (model, place) in enumerate(zip(models, places, strict=True)):
-            observation[k, :, place] = np.asarray(plain(model.parameters.emission))
-        scalar = models[0].scalar
-        offset = _joined(
-            [model.emission_offset for model in models], (() if scalar else (models[0].event_size,)), dtype
-        )
-        moves = [np.zeros(m.state_size) if m.transition_offset is None else m.transition_offset for m in models]
-        given = observation_noise is not None
-        return cls(
-            initial=np.full(len(models), 1 / len(models), dtype) if initial is None else initial,
-            transition=transition,
-            dynamics=stacked([model.transition for model in models]),
-            dynamics_offset=None
-            if all(model.transition_offset is None for model in models)
-            else np.concatenate([np.asarray(move, dtype) for move in moves]),
-            dynamics_noise=stacked([model.transition_noise for model in models]),
-            observation=observation[:, 0] if scalar else observation,
-            observation_offset=offset,
-            observation_noise=observation_noise if given else jnp.stack([model.emission_noise for model in models]),
-            initial_mean=jnp.concatenate([model.initial_mean for model in models]),
-            initial_covariance=stacked([model.initial_covariance for model in models]),
-            chains=tuple(sizes),
-            **rest,
-        )
+        even = np.full(len(models), 1 / max(1, len(models)))
+        parts = stacked_parts(models)
+        if observation_noise is not None:
+            parts["observation_noise"] = observation_noise
+        return cls(initial=even if initial is None else initial, transition=transition, **parts, **rest)
 
     # -- what a person would write down ----------------------------------------------------------------------------
 
@@ -518,104 +488,3 @@ def predicted(regimes: Regimes, belief: SwitchingBelief, *, scalar: bool) -> Dis
         return MixtureDistribution(weights, each)
     roots = jnp.linalg.cholesky(spread)
     return MixtureDistribution(weights, MultivariateNormalDistribution(mean, scale_tril=roots, validate_args=False))
-
-
-def _rows(name: str, given: Any, rank: int, fixed: bool, dtype: Any) -> Rows:
-    if np.size(given.value if isinstance(given, Frozen) else given) == 0:
-        raise HiddenStateError(f"{name} is empty; a switching model has at least one regime.")
-    rows = cast(Rows.of(name, given, rank), dtype)
-    return Rows(Frozen(rows.values), rows.allowed) if fixed else rows
-
-
-def _parts(given: dict[str, Any], count: int, scalar: bool, dtype: Any) -> dict[str, Any]:
-    dynamics = checks.numbers("dynamics", given["dynamics"])
-    if dynamics.ndim not in (2, 3) or dynamics.shape[-1] != dynamics.shape[-2]:
-        raise HiddenStateError(
-            f"dynamics has shape {dynamics.shape}; it must be ({count}, n, n), or (n, n) for all regimes."
-        )
-    n = dynamics.shape[-1]
-    seen = checks.numbers("observation", given["observation"])
-    m = 1 if scalar else seen.shape[-2] if seen.ndim > 1 else 0
-
-    def part(name, *shape, said=None):
-        if given[name] is None:
-            return None
-        said = ", ".join(map(str, shape)) if said is None else said
-        takes = f"({', '.join(filter(None, (str(count), said)))}), or ({said}) for all regimes"
-        if name in ("initial_covariance", "dynamics_noise", "observation_noise"):
-            return covariance_part(name, given[name], shape[0], count, takes, dtype)
-        return array_part(name, given[name], shape, count, takes, dtype)
-
-    if given["initial_mean"] is None:
-        given["initial_mean"] = np.zeros(n)
-    if given["initial_covariance"] is None:
-        given["initial_covariance"] = np.eye(n)
-    if scalar:
-        given["observation"] = np.asarray(part("observation", n))[..., None, :]
-        if given["observation_offset"] is not None:
-            given["observation_offset"] = np.asarray(part("observation_offset", said=""))[..., None]
-        noise = checks.numbers("observation_noise", given["observation_noise"])
-        given["observation_noise"] = noise[..., None, None]
-    return {
-        "initial_mean": part("initial_mean", n),
-        "initial_covariance": part("initial_covariance", n, n),
-        "dynamics": part("dynamics", n, n),
-        "dynamics_offset": part("dynamics_offset", n),
-        "dynamics_noise": part("dynamics_noise", n, n),
-        "observation": part("observation", m or None, n, said=f"m, {n}"),
-        "observation_offset": part("observation_offset", m),
-        "observation_noise": part("observation_noise", m, m),
-    }
-
-
-def _slopes(given: Any, count: int, size: int, dtype: Any, fixed: bool) -> Any:
-    if given is None:
-        return None
-    given, frozen = unwrapped(given)
-    numbers = checks.shaped(
-        "recurrence", checks.numbers("recurrence", given), (count, size), "one row of the state's numbers a regime"
-    )
-    return held(jnp.asarray(numbers, dtype), fixed or frozen)
-
-
-def _chains(model: SwitchingLinearGaussian, chains: Any) -> tuple[int, ...]:
-    sizes = tuple(checks.whole("an entry of chains", size) for size in chains)
-    if len(sizes) != model.regimes or sum(sizes) != model.state_size:
-        raise HiddenStateError(
-            f"chains is {sizes}; it must name a size for each of {model.regimes} regimes, {model.state_size} together."
-        )
-    for name in ("initial_mean", "initial_covariance", "dynamics", "dynamics_offset", "dynamics_noise"):
-        if not model.parameters.is_shared(name):
-            raise HiddenStateError(
-                f"{name} has a value for each regime, but chains move in all regimes alike; give it without that axis."
-            )
-    return sizes
-
-
-def _check_chains(models: list[Any]) -> None:
-    if not models:
-        raise HiddenStateError("chains is empty; a switching model has at least one chain.")
-    for model in models:
-        if not isinstance(model, LinearGaussian):
-            raise HiddenStateError(f"chains holds a {type(model).__name__}; each must be an hs.LinearGaussian.")
-        if model.diffuse is not None or model.horizon is not None or model.inputs:
-            raise HiddenStateError("chains holds a model with diffuse, varying or input parts, which a switch lacks.")
-    events = {(model.scalar, model.event_size) for model in models}
-    if len(events) > 1:
-        raise HiddenStateError(
-            f"chains see observations of {sorted(size for _, size in events)} numbers; they must see the same."
-        )
-
-
-def _joined(offsets: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
-    if all(offset is None for offset in offsets):
-        return None
-    return np.stack([np.zeros(shape, dtype) if offset is None else np.asarray(offset, dtype) for offset in offsets])
-
-
-def _check_names(names: Any) -> None:
-    if isinstance(names, str):
-        raise HiddenStateError(f"fixed is {names!r}; it must be a list of names, such as [{names!r}].")
-    for name in names:
-        if name not in PARTS:
-            raise HiddenStateError(f"fixed names {name!r}; the parts are {', '.join(PARTS)}.")

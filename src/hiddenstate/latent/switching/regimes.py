@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import block_diag
 
 from hiddenstate._types import Array, Float
 from hiddenstate.core import Frozen, HiddenStateError, register
@@ -178,8 +177,3 @@ def held(part: Any, fixed: bool) -> Any:
 def unwrapped(given: Any) -> tuple[Any, bool]:
     """What is inside `Frozen`, and whether it was."""
     return (given.value, True) if isinstance(given, Frozen) else (given, False)
-
-
-def stacked(blocks: list[Any]) -> Array:
-    """Matrices along a diagonal."""
-    return block_diag(*[jnp.asarray(block) for block in blocks])
