@@ -28,7 +28,8 @@ def plot_ages(
 ) -> None:
     """Draw the posterior over how long ago each of these units was reset, along one sequence, as a heat map a unit.
 
-    Above the broken line there was no time for a reset: on it lies what is left of the initial state.
+    Above the broken line there was no time for a reset: on it lies what is left of the initial state. Ages that are
+    nowhere as probable as 0.02 are cut off.
     """
     ages = switching.ages(data)[sequence]
     count = ages.shape[-1]
@@ -38,6 +39,7 @@ def plot_ages(
         if not 0 <= unit < count:
             raise HiddenStateError(f"units names {unit}; the cell has {count}, numbered from 0.")
     steps = int((~np.isnan(ages[:, 0, 0])).sum())
+    oldest = 1 + int(np.nonzero((ages[:steps, :, list(units)] > 0.02).any(axis=(0, 2)))[0].max())
     edges = (0.5, steps + 0.5)
     with style.canvas(path, 2.6 * len(units) + 1.2, 3.0) as figure:
         panels = figure.subplots(1, len(units), sharey=True, squeeze=False)[0]
@@ -53,7 +55,7 @@ def plot_ages(
                 vmax=1,
             )
             axes.plot(edges, edges, color=style.FAINT, linewidth=0.8, linestyle=style.DASHES[1])
-            axes.set(xlabel="step", title=f"unit {unit}", xlim=edges, ylim=edges)
+            axes.set(xlabel="step", title=f"unit {unit}", xlim=edges, ylim=(0.5, max(oldest, 5) + 0.5))
             axes.tick_params(length=0)
         panels[0].set_ylabel("last reset, steps ago")
         bar = figure.colorbar(shown, ax=panels, label="probability", pad=0.02)
