@@ -89,9 +89,9 @@ CHALLENGES: dict[str, Challenge] = {
         0.75,
         {
             "turning": ("turning", {"hidden": 16}),
-            "turning (chain)": ("turning", {"hidden": 24, "between": "stochastic"}),
+            "turning (P)": ("turning", {"hidden": 24, "between": "stochastic"}),
             "mingru": ("mingru", {"hidden": 32}),
-            "mingru (2 layers)": ("mingru", {"hidden": 32, "layers": 2, "residual": True, "norm": True}),
+            "mingru (x2)": ("mingru", {"hidden": 32, "layers": 2, "residual": True, "norm": True}),
             "gru": ("gru", {"hidden": 32}),
         },
         2000,

@@ -81,14 +81,13 @@ CONTENDERS: dict[str, Contender] = {
     "mingru": Contender(answers=True),
     "minlstm": Contender(answers=True),
     "linear": Contender(),
+    "turning": Contender(default=False),
     "multi-particle": Contender(default=False),
     "noisy": Contender(default=False, gaps=True),
     "hmm": Contender(method=_EM, gaps=True),
     "switch-copy": Contender(method=_EM, default=False, gaps=True),
     "hamilton": Contender(method=_EM, kinds=("real",), default=False, sized=False),
-    "slds": Contender(
-        method=EM(iterations=100, restarts=5), kinds=("real",), default=False, sized=False, gaps=True
-    ),
+    "slds": Contender(method=EM(iterations=100, restarts=5), kinds=("real",), default=False, sized=False, gaps=True),
     "linear-gaussian": Contender(method=EM(iterations=200, tolerance=1e-5), kinds=("real",), sized=False, gaps=True),
 }
 """Who takes part: a model joins the comparison by one entry here. Others run if they are named."""
