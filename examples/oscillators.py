@@ -6,8 +6,8 @@ A switching model with one chain for each learns both, and the switch, from the 
 from windows of the signal sorted by how they move.
 
 Seen: 0.952 of 1000 steps are in the right regime, 0.961 with the true parameters; the periods are found as 39.1 and
-8.99 steps, where 40 and 9 are true. While a chain is not seen its oscillation goes on as its dynamics say, and fades as they
-forget. What is missed are visits of a few steps.
+8.99 steps, where 40 and 9 are true. While a chain is not seen its oscillation goes on as its dynamics say, and fades as
+they forget. What is missed are visits of a few steps.
 """
 
 from collections.abc import Sequence
