@@ -483,3 +483,12 @@ def test_an_empty_regime_is_started_anew(drawn):
         np.testing.assert_allclose(found[name][0], old[name][0], rtol=1e-12)
         assert not np.allclose(found[name][1], old[name][1])
     assert (np.asarray(new.transition_probs)[:, 1] >= np.asarray(model.transition_probs)[:, 1] - 0.1).all()
+
+
+@pytest.mark.parametrize("how", ["random", "kmeans"])
+def test_starts_are_made_of_any_data(how):
+    single = hs.Sequences.of(list(np.random.default_rng(0).normal(size=(5, 1, EVENT))))
+    new = model_of(3).restart(single, key=jr.key(0), how=how)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(new, eqx.is_inexact_array)))
+    with pytest.raises(hs.HiddenStateError, match="how is 'best'"):
+        new.restart(single, key=jr.key(0), how="best")

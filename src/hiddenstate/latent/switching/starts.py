@@ -128,6 +128,9 @@ def _sums(targets: np.ndarray, regressors: np.ndarray, window_of: np.ndarray, co
 def _fitted(sums: Windows, shares: np.ndarray) -> Fitted:
     """The regression of each regime from its `shares` (regime, window) of windows, drawn a little to that of all."""
     pooled = Windows(*[part.sum(0, keepdims=True) for part in sums])
+    if not pooled.number[0]:  # sequences of one step do not move
+        count, size, width = len(shares), *sums.crossed.shape[1:]
+        return Fitted(np.zeros((count, size, width)), np.tile(np.eye(size), (count, 1, 1)))
     total = max(1.0, float(pooled.number[0]))
     weight = sums.squared.shape[-1]
     little = 0.05 * weight / total
