@@ -38,7 +38,7 @@ def posterior(
 
 
 def start(model: Any, steps: Steps, strategy: Strategy) -> Float[Array, "time regime"]:
-    """Marginals of the regimes to begin with: those of Kim's smoother."""
+    """Marginals of the regimes to begin with: those of the model's own smoother."""
     return model.smooth(steps, strategy).marginals
 
 
@@ -91,7 +91,7 @@ def variational_smooth(
     r"""What all observations say of the regimes and states of a switching model, with a bound on the likelihood.
 
     Structured variational inference: the posterior is approximated by a chain over the regimes times a Gaussian over
-    all states, and improved by coordinate ascent in so many `sweeps`, from the regimes that Kim's smoother finds. The
+    all states, and improved by coordinate ascent in so many `sweeps`, from the regimes that `hs.smooth` finds. The
     bound rises with every sweep and never exceeds the log-probability of the switching model.
 
     `.marginals` (sequence, time, regime) are probabilities of the regimes; `.mean`, `.covariance` and
