@@ -59,8 +59,8 @@ class EM(Method):
     model keeps an approximate one and improves it in every iteration. What never falls is then a bound on the
     log-probability, and the history's `loss` is that of the bound. With `anneal`, so many first iterations believe less
     in what the data say of the regimes, to settle first what all regimes have in common: the log-likelihoods are
-    divided by a temperature that starts at 100 and falls by halves to one, as in Ghahramani and Hinton (2000), who
-    temper the states as well. The bound may fall meanwhile.
+    divided by a temperature that starts at 100 and falls by halves to one, in the manner of the deterministic annealing
+    of Ghahramani and Hinton (2000). The bound may fall meanwhile.
 
     **Parts.** `only` names the parts to learn, such as ``("transition",)``; all others stay as they are.
 

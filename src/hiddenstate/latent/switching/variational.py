@@ -12,7 +12,7 @@ tridiagonal. Each is best, the other being given, when it is
 
 The first is a smoother whose precisions are averages of the regimes' (not one of averaged parameters), the second the
 forward-backward recursion with expected log-likelihoods. Right after the second update the bound on the log-likelihood
-is :math:`\log \sum_z p(z) e^{\sum_t \ell_t(z_t)} + H[q(s)]`. Ghahramani and Hinton (2000, section 4) take a product
+is :math:`\log \sum_z p(z) e^{\sum_t \ell_t(z_t)} + H[q(s)]`. Ghahramani and Hinton (2000) take a product
 over their parallel chains as well; here all chains are one Gaussian, which lets them depend on each other and makes the
 bound at least as tight.
 """
