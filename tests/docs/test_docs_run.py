@@ -18,7 +18,14 @@ from docs.pages import PAGES, Block, blocks
 NUMBER = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+LONG = ("particles.md", "training.md", "variational.md", "linear-gaussian.md", "switching.md", "encoder-decoder.md")
+"""Pages that take long: they run with the slow tests."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] * (page.name in LONG), id=page.name) for page in PAGES],
+)
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": f"docs_{page.stem}"}

@@ -24,6 +24,7 @@ from hiddenstate.latent.emissions import (
     StudentT,
 )
 from latent.emission_examples import EXAMPLES, FULL, MEANS, VARIANCES, total, with_gaps
+from marks import quick
 
 
 def normal(x, mean, variance):
@@ -197,7 +198,7 @@ def test_parameters_come_back_as_they_were_given():
     assert Autoregressive([0.0], [[0.5, 0.1]], [1.0], start=[2.0, 3.0]).start_values.tolist() == [2.0, 3.0]
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", quick(EXAMPLES, 8))
 def test_float32_stays_float32_and_files_hold_all(name):
     emission, steps, pasts = example = EXAMPLES[name]
     single = cast(emission, jnp.float32)

@@ -19,6 +19,7 @@ from hiddenstate.core import Steps, partition
 from hiddenstate.latent.hmm.operators import Dense
 from hiddenstate.latent.hmm.recursions import Chain
 from hiddenstate.latent.hmm.tuples import Tuples
+from marks import quick
 
 STORED = np.load(Path(__file__).parents[1] / "reference" / "hamilton.npz")
 GROWTH = hs.Sequences.of([STORED["x"]])
@@ -204,7 +205,7 @@ def dense(matrix, memory):
     return whole
 
 
-@pytest.mark.parametrize("memory", [0, 1, 2])
+@pytest.mark.parametrize("memory", quick([2, 1, 0]))
 def test_tuples_move_as_their_dense_matrix(memory):
     tuples = Tuples(jnp.asarray(THREE), memory)
     whole = Dense(jnp.asarray(dense(THREE, memory)))
@@ -244,7 +245,7 @@ def test_no_array_has_the_square_of_the_tuples():
 # -- learning ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mean, switching", "intercept"])
+@pytest.mark.parametrize("name", quick(["mean, switching", "intercept"]))
 def test_em_rises_to_where_the_slope_is_zero(name):
     """Closed forms of the blocks, checked by what they must lead to: a maximum, never falling on the way."""
     truth = made(name, coefficients=CASES[name]["coefficients"], means=[-1.5, 1.5])
@@ -326,7 +327,7 @@ def test_a_series_that_never_moves_has_a_model():
 # -- statsmodels ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ar4", "ar2-switching", "three-variances", "intercept"])
+@pytest.mark.parametrize("name", quick(["ar4", "ar2-switching", "three-variances", "intercept"]))
 def test_statsmodels(name):
     """Its log-likelihood given the first observations, and its probabilities of the regimes: the same sums."""
     parts = (STORED[f"{name}/{part}"] for part in ("transition", "means", "coefficients", "variances"))

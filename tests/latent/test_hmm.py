@@ -10,6 +10,7 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.core import cast, partition
 from hiddenstate.inference import arrays_for, masked_log_probs, sequences_for, steps_of
+from marks import quick
 
 
 def umbrella():
@@ -91,7 +92,7 @@ def test_observations_far_from_every_likely_state_do_not_underflow():
         np.testing.assert_allclose(steps[:2], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("strategy", [hs.Sequential(), hs.Associative()])
+@pytest.mark.parametrize("strategy", quick([hs.Sequential(), hs.Associative()]))
 def test_zeros_stay_zeros_with_finite_gradients(strategy):
     model = hs.HMM(
         initial=[1.0, 0.0, 0.0],
@@ -200,7 +201,7 @@ def test_em_rises_with_transitions_that_inputs_drive():
     assert weights[0, 1, 0] - weights[0, 0, 0] > 1 and weights[1, 0, 0] - weights[1, 1, 0] > 1
 
 
-@pytest.mark.parametrize("kind", ["categorical", "negative-binomial"])
+@pytest.mark.parametrize("kind", quick(["negative-binomial", "categorical"]))
 def test_durations_are_learned(kind):
     random = np.random.default_rng(2)
     rows = []

@@ -15,6 +15,7 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.core import has
 from hiddenstate.inference import arrays_for, steps_of
+from marks import quick
 
 K, S, T = 3, 4, 5
 rng = np.random.default_rng(3)
@@ -171,7 +172,7 @@ def ways(model):
     return [hs.Sequential(), *([hs.Associative()] if has(model, "combine") else [])]
 
 
-@pytest.fixture(params=list(CASES))
+@pytest.fixture(params=quick(CASES, 2))
 def name(request):
     return request.param
 
@@ -278,7 +279,7 @@ def test_missing_steps_are_summed_out(name):
         close(hs.smooth(model, data, strategy=way).marginals[0], truth.marginals(truth.joint))
 
 
-@pytest.mark.parametrize("name", ["dense", "input-driven", "durations", "autoregressive"])
+@pytest.mark.parametrize("name", quick(["dense", "input-driven", "durations", "autoregressive"]))
 def test_ragged_batches_equal_their_sequences_alone(name):
     model = CASES[name][0]()
     xs = AR_XS if name == "autoregressive" else XS

@@ -104,6 +104,7 @@ def model_parts_fixed(model):
     ]
 
 
+@pytest.mark.slow
 def test_em_climbs_to_where_the_gradient_is_zero():
     """At its fixed point the likelihood is stationary, in parallel too; `only` changes what it names and no more."""
     rng = np.random.default_rng(0)

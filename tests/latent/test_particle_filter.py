@@ -34,6 +34,7 @@ FILTERS = {  # others are among the library's cases
 
 
 @pytest.mark.parametrize("name", quick([pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in FILTERS]))
+@pytest.mark.slow
 def test_the_laws_hold_for_a_state_space_of_modules(name):
     (make, precision), grid = FILTERS[name], _line()
     model = cast(cast(make(), jnp.float32), jnp.dtype(precision))
@@ -73,6 +74,7 @@ def test_with_many_particles_states_of_a_chain_are_the_exact_ones(proposal):
 
 
 @pytest.mark.parametrize("proposal", quick(["auxiliary", "own"]))
+@pytest.mark.slow
 def test_with_many_particles_states_of_a_linear_model_are_the_exact_ones(proposal):
     kind = Halfway() if proposal == "own" else proposal
     model = ParticleFilter(line(True), 500, kind, key=jr.key(6), trajectories=150)

@@ -13,6 +13,7 @@ from jax.extend.core import jaxprs_in_params
 import hiddenstate as hs
 from hiddenstate.core import Steps, has, partition
 from hiddenstate.inference import arrays_for, masked_log_probs, steps_of
+from marks import quick
 
 K, S = 3, 4
 random = np.random.default_rng(11)
@@ -28,7 +29,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=list(KINDS), scope="module")
+@pytest.fixture(params=quick(KINDS), scope="module")
 def kind(request):
     return KINDS[request.param]
 
@@ -195,7 +196,7 @@ def test_it_equals_the_dense_model_on_ragged_data(kind):
     np.testing.assert_array_equal(found.states, np.asarray(best.states) % K)
 
 
-@pytest.mark.parametrize("name", ["states", "moving, resets seen"])
+@pytest.mark.parametrize("name", quick(["moving, resets seen", "states"]))
 def test_the_gradient_is_that_of_a_plain_loop_over_the_dense_matrix(name):
     """Also in chunks, whose backward pass recomputes them, and for steps that count differently."""
     model = switch_copy(KINDS[name])
@@ -293,7 +294,7 @@ def test_em_recovers_the_switch_and_the_states(generated):
     assert 0.08 < float(smoothed.resets[:, 1:].mean()) < 0.12
 
 
-@pytest.mark.parametrize("form", [{}, {"sees_resets": True}, {"between": True}])
+@pytest.mark.parametrize("form", quick([{}, {"sees_resets": True}, {"between": True}]))
 def test_em_never_falls_and_repairs_what_is_empty(generated, form):
     data = generated[1][:3]
     model = hs.build("switch-copy", data, states=4, key=jr.key(5), **form)
@@ -416,6 +417,7 @@ def test_single_precision_is_kept_whatever_the_numbers_are_given_in():
     close(hs.log_prob(model, LONG), hs.log_prob(switch_copy((False, None)), LONG), 1e-5)
 
 
+@pytest.mark.slow
 def test_a_particle_filter_over_it_finds_the_same_likelihood():
     model = switch_copy(KINDS["moving, resets seen"])
     particles = hs.ParticleFilter(model, 4000, key=jr.key(0))

@@ -309,6 +309,7 @@ def test_a_switch_that_looks_at_the_state_agrees_with_quadrature():
 # -- drawing and learning ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_simulated_data_have_the_moments_of_the_model(model):
     drawn = model.simulate(2, key=jr.key(0), n=20000)
     frequent = np.bincount(np.asarray(drawn.regimes[:, 1]), minlength=3) / 20000
@@ -355,6 +356,7 @@ def test_gradients_of_what_is_shared_agree_with_differences():
     assert slope[0] == pytest.approx(float(score(moved(1e-5)) - score(moved(-1e-5))) / 2e-5, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_descent_improves_the_fit():
     truth = line()
     data = hs.Sequences.of([np.asarray(truth.simulate(60, key=jr.key(1)).values[0])])

@@ -13,6 +13,7 @@ from hiddenstate.core import partition
 from hiddenstate.inference import arrays_for, masked_log_probs
 from latent import switching_oracle as oracle
 from latent.test_switching import line, values
+from marks import quick
 
 
 def estimates(model, xs, count):
@@ -37,7 +38,7 @@ def data():
     return np.asarray(line().simulate(8, key=jr.key(2)).values[0])
 
 
-@pytest.mark.parametrize("proposal", ["optimal", "bootstrap"])
+@pytest.mark.parametrize("proposal", quick(["optimal", "bootstrap"]))
 def test_the_likelihood_is_unbiased(data, proposal):
     exact = oracle.log_likelihood(oracle.every_path(line(), data))
     found = estimates(hs.RaoBlackwellised(line(), 6, proposal, key=jr.key(0)), data, 2000)
@@ -77,6 +78,7 @@ def test_one_regime_needs_no_chance():
     np.testing.assert_allclose(hs.step_log_probs(hs.RaoBlackwellised(model, 2, key=jr.key(0)), xs), due, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_gradients_are_finite_and_near_those_of_all_paths(data):
     """With many particles the gradient of the estimate is near that of the sum over all paths."""
     model = hs.RaoBlackwellised(line(), 4000, key=jr.key(0))
