@@ -373,6 +373,7 @@ def test_noise_makes_states_random_and_takes_away_what_determinism_gave():
     assert "X1>H2(1)" in arrows(graph(hs.ParticleFilter(model, 2, key=jr.key(0)), 2))
 
 
+@pytest.mark.slow
 def test_a_filter_with_its_seed_is_a_network():
     model = hs.ParticleFilter(weather(), 5, key=jr.key(2))
     made = graph(model, 4, view="recurrence")

@@ -17,7 +17,7 @@ def model_of(name: str):
     return cast(cast(CASES[name].make(jr.key(7)), jnp.float32), jnp.dtype(CASES[name].precision))
 
 
-@pytest.mark.parametrize("name", quick([pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CASES], 5))
+@pytest.mark.parametrize("name", quick([pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CASES], 3))
 class TestAnswering:
     def test_padding_is_invisible_under_every_strategy(self, name):
         answering.padding_is_invisible(model_of(name), CASES[name])

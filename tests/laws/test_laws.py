@@ -1,6 +1,6 @@
 """Every law for every model, in float32 and in float64 (where a part comes in several models, by turns).
 
-The first case of each recipe runs in `make test`, all others in `make test-slow`.
+One case of each kind of model runs in `make test`, all others in `make test-slow`.
 """
 
 import functools
@@ -21,12 +21,14 @@ def model_of(name: str, precision: str):
     return cast(cast(CASES[name].make(jr.key(7)), jnp.float32), jnp.dtype(precision))
 
 
+KINDS = ("vanilla", "gru", "lstm", "mingru", "linear", "turning", "unigram", "hmm", "switch-copy", "linear-gaussian")
 FIRST = {case.recipe: name for name, case in reversed(CASES.items())}
 
 
 def marks_of(name: str) -> list[pytest.MarkDecorator]:
     """All laws of a model run in one process, which then compiles what they share once."""
-    slow = [] if FIRST[CASES[name].recipe] == name else [pytest.mark.slow]
+    recipe = CASES[name].recipe
+    slow = [] if recipe in KINDS and FIRST[recipe] == name else [pytest.mark.slow]
     return [pytest.mark.xdist_group(name), *slow]
 
 

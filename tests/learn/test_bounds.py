@@ -102,6 +102,7 @@ def mean_and_error(values):
     return values.mean(), values.std() / np.sqrt(len(values))
 
 
+@pytest.mark.slow
 def test_the_likelihood_estimates_are_unbiased(estimates, true):
     for name, values in estimates.items():
         mean, error = mean_and_error(np.exp(np.asarray(values) - true))
@@ -160,6 +161,7 @@ def test_a_missing_symbol_is_imagined_by_every_particle():
 # -- learning --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_noise_is_learned_away():
     """Section 2.3: noise-free dynamics are optimal for the bound with q = p."""
     data = hs.tasks.modes(2, sequences=32, length=12, key=KEY).data
