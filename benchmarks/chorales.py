@@ -46,7 +46,8 @@ def read(path: Path) -> Chorales:
     rolls = {part: [np.asarray(roll).astype(int) for roll in found[f"{part}data"][0]] for part in PARTS}
     keys = range(-SEMITONES, SEMITONES + 1)
     moved = [np.roll(roll, key, axis=1) for roll in rolls["train"] for key in keys]
-    return Chorales(*(hs.Sequences.of(rolls[part]) for part in PARTS), hs.Sequences.of(moved))
+    train, validation, test = (hs.Sequences.of(rolls[part]) for part in PARTS)
+    return Chorales(train, validation, test, hs.Sequences.of(moved))
 
 
 PARTS = ("train", "valid", "test")

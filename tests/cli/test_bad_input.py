@@ -25,7 +25,7 @@ def csv(tmp_path, text, name="data.csv"):
         ("x\n", [], "has a header but no row"),
         ("", [], "is empty"),
         ("1.5\n2.5\n", [], "--no-header"),
-        ("x\n1.5\n", [], "not enough"),
+        ("x\n1.5\n", [], "1 step in the shortest sequence: not enough to learn from most"),
         (
             "x\n1.5\n\n2.5\nNA\n3.5\n4.5\n",
             ["--validation", "0", "--epochs", "1"],

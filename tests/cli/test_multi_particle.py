@@ -26,4 +26,4 @@ def test_a_contest_names_its_contenders(fails, tmp_path):
     assert "multimodal has no contender 'gru (large)'; it has multi-particle, gru, gru (mixture)" in said
     said = fails("compare", "sunspots", "--task", "multimodal", "--out", tmp_path / "out")
     assert "--task makes the data" in said
-    assert "reversing, or multimodal" in fails("compare", "--task", "multi", "--out", tmp_path / "out")
+    assert "clock, or multimodal" in fails("compare", "--task", "multi", "--out", tmp_path / "out")

@@ -144,8 +144,10 @@ def parts(data: Any, share: float, key: Any) -> tuple[Any, Any]:
         return data, None
     shortest = int(data.lengths.min())
     if min(round(shortest * (1 - share)), shortest - round(shortest * (1 - share))) < 1:
-        note(f"{plural(shortest, 'step')} in the shortest sequence: too few to keep some to stop by")
-        return data, None
+        raise hs.DataError(
+            f"{plural(shortest, 'step')} in the shortest sequence: not enough to learn from most and stop by the rest. "
+            "--validation 0 learns from all."
+        )
     train, held = data.split_time(1 - share, context=True)
     note(f"{plural(train.steps, 'step')} to learn from, the last {held.scored_steps} to stop by")
     return train, held
