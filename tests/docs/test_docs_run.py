@@ -18,7 +18,16 @@ from docs.pages import PAGES, Block, blocks
 NUMBER = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
 
 
-LONG = ("particles.md", "training.md", "variational.md", "linear-gaussian.md", "switching.md", "encoder-decoder.md")
+LONG = (
+    "particles.md",
+    "training.md",
+    "hidden-markov.md",
+    "answers.md",
+    "variational.md",
+    "linear-gaussian.md",
+    "switching.md",
+    "encoder-decoder.md",
+)
 """Pages that take long: they run with the slow tests."""
 
 

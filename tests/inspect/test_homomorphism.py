@@ -88,6 +88,7 @@ def test_residuals_are_those_summed_by_hand():
     np.testing.assert_allclose(got, due, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_an_untrained_network_is_no_homomorphism(task, hmm, gru):
     linear = hs.inspect.homomorphism(hmm, gru, "linear", task.data)
     bent = hs.inspect.homomorphism(hmm, gru, "mlp", task.data, key=jr.key(0))

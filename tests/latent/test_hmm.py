@@ -202,6 +202,7 @@ def test_em_rises_with_transitions_that_inputs_drive():
 
 
 @pytest.mark.parametrize("kind", quick(["negative-binomial", "categorical"]))
+@pytest.mark.slow
 def test_durations_are_learned(kind):
     random = np.random.default_rng(2)
     rows = []

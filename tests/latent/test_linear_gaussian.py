@@ -269,6 +269,7 @@ def test_single_precision_holds_where_covariances_are_ill_conditioned():
     np.testing.assert_allclose(smooth[0].mean, smooth[1].mean, atol=1e-2)
 
 
+@pytest.mark.slow
 def test_padding_and_varying_matrices():
     """Ragged sequences give what each gives alone; running beyond given matrices is an error, or not a number."""
     model = MODELS["scalar"]

@@ -136,6 +136,7 @@ def test_em_climbs_to_where_the_gradient_is_zero():
         model.maximise(None, only=("noise",))
 
 
+@pytest.mark.slow
 def test_structures_learn_only_what_is_theirs():
     """EM rises for a sum of all structures; gradients are finite; coefficients stay stationary; files keep them."""
     sun = hs.datasets.sunspots()

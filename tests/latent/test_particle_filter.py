@@ -58,6 +58,7 @@ def test_the_same_key_gives_the_same_bits_and_another_key_others():
 
 
 @pytest.mark.parametrize("proposal", quick(["bootstrap", "guided"]))
+@pytest.mark.slow
 def test_with_many_particles_states_of_a_chain_are_the_exact_ones(proposal):
     model = ParticleFilter(chain(), 600, proposal, key=jr.key(5), trajectories=200)
     data = hs.Sequences.of([SYMBOLS, SYMBOLS[:3]])

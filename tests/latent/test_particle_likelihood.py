@@ -68,6 +68,7 @@ def test_missing_steps_are_left_out(proposal):
     assert not hs.states(model, data).information.resampled[0, [1, 4]].any()
 
 
+@pytest.mark.slow
 def test_the_error_falls_like_one_over_the_square_root_of_the_particles():
     exact = line_exact(REALS)[0]
     sizes = np.array([8, 32, 128])

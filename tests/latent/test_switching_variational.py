@@ -405,6 +405,7 @@ def drawn():
     return hs.Sequences.of([values[0], values[1, :150]]), np.asarray(found.regimes)
 
 
+@pytest.mark.slow
 def test_variational_em_finds_the_regimes_and_never_falls(drawn):
     data, regimes = drawn
     start = two_regimes().with_parts(dynamics=jnp.stack([jnp.eye(2)] * 2) * 0.5)

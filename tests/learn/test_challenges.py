@@ -38,6 +38,7 @@ def coins():
     return hs.Pairs.of(hs.Sequences.padded(tosses), tosses[:, -1])
 
 
+@pytest.mark.slow
 def test_models_are_compared_by_their_answers(coins):
     found = hs.compare(coins, ["majority", "vanilla"], key=jr.key(0), hidden=4, progress=False)
     best, worst = found.rows

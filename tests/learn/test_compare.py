@@ -47,6 +47,7 @@ def test_defaults_follow_the_kind_of_data(walk):
     assert "bigram" in default_models(hs.Sequences.of([0, 1, 2]))
 
 
+@pytest.mark.slow
 def test_the_best_possible_prediction_is_shown():
     """On data from a known HMM the fitted one comes first, a little above what is possible."""
     task = hs.tasks.hmm(4, 6, sequences=100, length=40, concentration=0.2, key=jr.key(1))

@@ -272,6 +272,7 @@ def test_where_the_objective_changes_the_last_model_is_returned():
     assert fit.history["validation"].min() == pytest.approx(hs.score(fit.model, data).nats_per_step)
 
 
+@pytest.mark.slow
 def test_validation_by_the_objective_is_that_to_which_its_schedule_leads():
     model, data = network(), symbols(5, 7, ragged=True)
 
