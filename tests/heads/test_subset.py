@@ -96,6 +96,10 @@ def test_twice_as_many_as_were_seen_may_be_on():
         (lambda: Subset(3, 4, -1, key=KEY), "units is -1; a Subset head needs a whole number"),
         (lambda: Subset(3, 4, most=0, key=KEY), "most is 0; a Subset head needs"),
         (lambda: Subset(-3, 4, key=KEY), "hidden_size is -3; a Subset head needs"),
+        (
+            lambda: hs.build("gru", [np.ones((3, 2), int)], head="subset", most=1, key=KEY),
+            "observations with 2 bits on",
+        ),
         (lambda: hs.build("gru", [[0, 1, 1]], head="subset", key=KEY), "a subset head takes vectors of bits"),
         (lambda: hs.build("gru", [np.eye(3) * 2], head="subset", key=KEY), "a subset head takes 0 and 1"),
     ],

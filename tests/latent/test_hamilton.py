@@ -421,3 +421,12 @@ def test_it_is_compared_from_the_shell(growth):
     compared = run("compare", growth, "--models", "ar1,hamilton", "--out", out)
     assert compared.exit_code == 0, compared.output
     assert "hamilton" in (out / "table.json").read_text()
+
+
+@pytest.mark.parametrize("lags", [1, 3])
+def test_one_step_is_smoothed(lags):
+    """The first steps say nothing of the regime, so that it has the shares of the long run."""
+    model = hs.Hamilton("stationary", [[0.9, 0.1], [0.2, 0.8]], [1.0, -1.0], [0.3] * lags, 0.2)
+    found = hs.smooth(model, [0.0])
+    np.testing.assert_allclose(found.marginals, [[[2 / 3, 1 / 3]]], rtol=1e-6)
+    assert found.pairwise.shape == (1, 0, 2, 2)

@@ -276,7 +276,7 @@ def test_free_parameters_are_counted_as_one_writes_them():
     left_right = hs.build("hmm", [0, 1, 2, 1, 0, 2, 1, 1], states=3, transition="left-right", key=jr.key(0))
     assert left_right.free_parameters() == 2 + 3 * 2
     assert umbrella().free_parameters() == 1 + 2 + 2
-    fixed = hs.HMM("stationary", hs.Frozen(jnp.eye(2)), hs.emissions.Poisson(rates=[1.0, 2.0]))
+    fixed = hs.HMM("stationary", hs.Frozen(jnp.full((2, 2), 0.5)), hs.emissions.Poisson(rates=[1.0, 2.0]))
     assert fixed.free_parameters() == 2
 
 
@@ -295,3 +295,11 @@ def test_building_by_name_reaches_all_structures():
         hs.build("hmm", counts, transition="circular", key=jr.key(0))
     with pytest.raises(hs.DataError, match="have no inputs"):
         hs.build("hmm", counts, transition="input-driven", key=jr.key(0))
+
+
+def test_a_chain_with_several_ends_has_no_stationary_start():
+    emission = hs.emissions.Gaussian(means=[0.0, 1.0, 2.0], covariances=[1.0, 1.0, 1.0])
+    with pytest.raises(hs.HiddenStateError, match="2 sets of states that are never left"):
+        hs.HMM("stationary", [[0.2, 0.4, 0.4], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], emission)
+    one_end = hs.HMM("stationary", [[0.2, 0.4, 0.4], [0.0, 0.5, 0.5], [0.0, 1.0, 0.0]], emission)
+    np.testing.assert_allclose(one_end.initial_probs, [0, 2 / 3, 1 / 3], atol=1e-6)

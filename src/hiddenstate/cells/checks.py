@@ -39,7 +39,7 @@ def how_many_biases(argument: str, value: int) -> int:
 
 def number(argument: str, value: float) -> float:
     """A finite number."""
-    if not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
         raise HiddenStateError(f"{argument} is {value!r}; it must be a finite number.")
     return float(value)
 
@@ -89,7 +89,10 @@ def periods(argument: str, value: TimeConstants, hidden_size: int) -> Float[np.n
 
 
 def _spread(argument: str, value: TimeConstants, hidden_size: int, what: str) -> Float[np.ndarray, " hidden"]:
-    taus = np.asarray(value, dtype=float)
+    try:
+        taus = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise HiddenStateError(f"{argument} is {value!r}; it must be numbers: {what} in steps.") from None
     if taus.ndim > 1 or not np.all(np.isfinite(taus)) or not np.all(taus > 0):
         raise HiddenStateError(f"{argument} is {value!r}; {what} must be positive, finite numbers of steps.")
     if isinstance(value, tuple):

@@ -134,8 +134,14 @@ def _nade(seen: _Observed, hidden_size: int, key: PRNGKeyArray, units: int = 64)
 
 def _subset(seen: _Observed, hidden_size: int, key: PRNGKeyArray, units: int = 64, most: int | None = None) -> Head:
     bits = _bits(seen, "subset")
-    if most is None and len({len(column) for column in seen.values}) == 1:
-        most = max(1, 2 * int(np.sum(seen.values, axis=0).max(initial=0)))
+    if len({len(column) for column in seen.values}) == 1:
+        found = int(np.sum(seen.values, axis=0).max(initial=0))
+        if most is not None and most < found:
+            raise DataError(
+                f"most is {most}, but there are observations with {found} bits on, which a subset head of "
+                "this size holds for impossible."
+            )
+        most = max(1, 2 * found) if most is None else most
     return Subset(hidden_size, bits, units, most, key=key)
 
 

@@ -225,7 +225,10 @@ def _layer(weight: Any, bias: Any, inputs: str) -> Layer:
     """A checked softmax layer; a sigmoid layer as the softmax layer it stands for."""
     if inputs not in ("one-hot", "gaussian"):
         raise HiddenStateError(f"inputs is {inputs!r}; it must be 'one-hot' or 'gaussian'.")
-    weight, bias = (np.asarray(value, np.float64) for value in (weight, bias))
+    try:
+        weight, bias = (np.asarray(value, np.float64) for value in (weight, bias))
+    except (TypeError, ValueError):
+        raise HiddenStateError("weight and bias must be arrays of numbers.") from None
     if (weight.ndim, bias.ndim) not in ((1, 0), (2, 1)) or weight.shape[:-1] != bias.shape or not weight.size:
         raise HiddenStateError(
             f"weight has shape {weight.shape} and bias {bias.shape}; a softmax layer has (class, input) and (class,), "

@@ -100,6 +100,10 @@ class EM(Method):
                 raise HiddenStateError(f"{name} is {value!r}; it must be a number, 0 or more{otherwise}.")
         if isinstance(self.anneal, bool) or not isinstance(self.anneal, int | np.integer) or self.anneal < 0:
             raise HiddenStateError(f"anneal is {self.anneal!r}; it must be a whole number of iterations, 0 or more.")
+        if self.anneal and self.anneal >= self.iterations:
+            raise HiddenStateError(
+                f"anneal is {self.anneal}, but iterations is {self.iterations}; some must be left without annealing."
+            )
         if self.start not in get_args(Start):
             raise HiddenStateError(f"start is {self.start!r}; it must be one of {', '.join(get_args(Start))}.")
         if isinstance(self.only, str):

@@ -24,11 +24,22 @@ CAPABILITIES = ("expected_statistics", "maximise")
 def check_learns_by_em(model: SequenceModel, how: str) -> None:
     """Raise the sentence that says which models have what EM needs, unless `model` has it."""
     lacks = [name for name in CAPABILITIES if not has(model, name)]
+    if lacks and hasattr(type(model), lacks[0]):
+        raise HiddenStateError(f"{name_of(model)} cannot learn by {how} as it is: {_why_not(model, lacks[0])}")
     if lacks:
         raise HiddenStateError(
             f"{name_of(model)} cannot learn by {how}: it has no `{lacks[0]}`. Latent-state models such as hs.HMM and "
             "hs.LinearGaussian have; hs.SGD() and hs.LBFGS() learn any model."
         )
+
+
+def _why_not(model: SequenceModel, capability: str) -> str:
+    """What a model says of a capability that its kind has, but not this one."""
+    try:
+        getattr(model, capability)
+    except AttributeError as error:
+        return f"{str(error).rstrip('.')}. hs.SGD() and hs.LBFGS() learn any model."
+    raise AssertionError(f"{name_of(model)} has {capability}")
 
 
 # -- several models as one, with a leading axis --------------------------------------------------------------

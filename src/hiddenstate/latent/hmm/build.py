@@ -110,6 +110,9 @@ def switch_copy(
     Other options are those of the emissions, such as `covariance`.
     """
     checks.whole("states", states)
+    for name, value in (("sees_resets", sees_resets), ("between", between)):
+        if not isinstance(value, bool):
+            raise HiddenStateError(f"{name} is {value!r}; it must be true or false.")
     emission_key, prior_key, between_key = jr.split(key, 3)
     emitted = emission_for(data, 2 * states if sees_resets else states, key=emission_key, family=emission, **options)
     weights = np.asarray(jr.uniform(prior_key, (states,), minval=0.5, maxval=1.5)).astype(dtype_of(emitted))

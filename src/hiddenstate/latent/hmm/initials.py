@@ -6,9 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from hiddenstate._types import Array, Float
-from hiddenstate.core import register
+from hiddenstate.core import HiddenStateError, register
 from hiddenstate.latent import checks
 from hiddenstate.latent.hmm.rows import Rows
 
@@ -67,6 +68,18 @@ class Stationary(eqx.Module):
         """The same."""
         del order
         return self
+
+
+def check_one_stationary(allowed: Any) -> None:
+    """Raise HiddenStateError where moves that are possible leave several sets of states that are never left."""
+    moves = np.asarray(allowed)
+    count, group = connected_components(moves, connection="strong")
+    left = {int(group[i]) for i, j in np.argwhere(moves) if group[i] != group[j]}
+    if count - len(left) > 1:
+        raise HiddenStateError(
+            f"initial is 'stationary', but transition has {count - len(left)} sets of states that are never left, so "
+            "that the long run depends on the start; give initial as probabilities."
+        )
 
 
 def stationary(matrix: Float[Array, "state state"]) -> Float[Array, " state"]:

@@ -17,7 +17,7 @@ from hiddenstate.distributions import mixture
 from hiddenstate.inference.posterior import Decoded
 from hiddenstate.latent.emissions import Emission
 from hiddenstate.latent.hmm import parallel, recursions
-from hiddenstate.latent.hmm.initials import InitialProbs, Stationary, climbed
+from hiddenstate.latent.hmm.initials import InitialProbs, Stationary, check_one_stationary, climbed
 from hiddenstate.latent.hmm.operators import Dense
 from hiddenstate.latent.hmm.parallel import Stretch
 from hiddenstate.latent.hmm.recursions import Chain, Forward
@@ -93,6 +93,8 @@ class HMM(SequenceModel):
             raise HiddenStateError(
                 "initial is 'stationary', but transitions that inputs drive have no stationary distribution."
             )
+        if isinstance(initial, str):
+            check_one_stationary(transition.rows.allowed)
         counts = {n for n in (transition.inputs, emission.inputs) if n}
         if len(counts) > 1:
             raise HiddenStateError(

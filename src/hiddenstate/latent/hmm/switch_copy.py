@@ -26,6 +26,9 @@ from hiddenstate.latent.hmm.transitions import TransitionMatrix
 from hiddenstate.ops.simplex import safe_log
 from hiddenstate.strategies import Auto, Strategy, in_chunks, resolved
 
+_FEW = 10
+"""Fewer moves than this are too few to say that a switch is stuck which could have fired."""
+
 _RARE = 0.5
 """Where fewer resets (or fewer copies) than this are expected in all data, the switch is said to be stuck."""
 
@@ -163,6 +166,11 @@ class SwitchCopy(HMM):
         """The probability of each state at the first step, which is fresh."""
         return self.prior
 
+    def free_parameters(self) -> int:
+        """How many numbers can be chosen; of a single state it makes no difference whether it is kept."""
+        switch = self.transition.rows.free_parameters if self.states == 1 else 0
+        return super().free_parameters() - switch
+
     @property
     def combine(self) -> Any:
         """None: products of such transitions grow in rank."""
@@ -285,9 +293,10 @@ class SwitchCopy(HMM):
         moves = int((np.asarray(data.lengths) - 1).sum())
         chance = float(self.reset)
         said = f"(probability {chance:.3g}, {moves} moves)"
-        if chance * moves < _RARE:
+        rare = _RARE / max(moves, _FEW)
+        if chance < rare:
             return [f"the switch never fires {said}: every sequence keeps its first state"]
-        if (1 - chance) * moves < _RARE:
+        if 1 - chance < rare:
             return [f"the switch fires at every step {said}: the past is of no use, and steps are independent"]
         return []
 

@@ -80,8 +80,8 @@ class Tuples(eqx.Module):
         """p(z_t, z_{t+1}) of the hidden states at every step."""
         if self.memory == 0:
             return belief[:, :, None] * self.matrix * ratio[:, None, :]
-        kept = belief.reshape(len(belief), self.states, -1, self.states).sum(1)
-        later = ratio.reshape(len(ratio), -1, self.states, self.states)
+        kept = belief.reshape(len(belief), self.states, self._between, self.states).sum(1)
+        later = ratio.reshape(len(ratio), self._between, self.states, self.states)
         return jnp.einsum("tri,trij->tij", kept, later, precision="highest") * self.matrix
 
     def counts(self, belief: Float[Array, "time tuple"], ratio: Float[Array, "time tuple"]) -> "Tuples":
@@ -92,9 +92,14 @@ class Tuples(eqx.Module):
         """The gradient with respect to the matrix, given the adjoints of all moved beliefs."""
         if self.memory == 0:
             return Tuples(jnp.matmul(belief.T, adjoint, precision="highest"), 0)
-        kept = belief.reshape(len(belief), self.states, -1, self.states).sum(1)
-        later = adjoint.reshape(len(adjoint), -1, self.states, self.states)
+        kept = belief.reshape(len(belief), self.states, self._between, self.states).sum(1)
+        later = adjoint.reshape(len(adjoint), self._between, self.states, self.states)
         return Tuples(jnp.einsum("tri,trij->ij", kept, later, precision="highest"), self.memory)
+
+    @property
+    def _between(self) -> int:
+        """How many ways there are between the oldest and the present hidden state."""
+        return self.states ** (self.memory - 1)
 
     def _without_oldest(self, belief: Float[Array, " tuple"]) -> Float[Array, " shorter"]:
         return belief.reshape(self.states, -1).sum(0)

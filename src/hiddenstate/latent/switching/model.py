@@ -194,7 +194,7 @@ class SwitchingLinearGaussian(SequenceModel):
         of them move at every step. `observation_noise` is that of all regimes, as in the paper; without it each
         chain's own. `initial` is uniform unless given. The rest is as in the constructor.
         """
-        models = list(chains)
+        models = list(chains) if isinstance(chains, list | tuple) else [chains]
         even = np.full(len(models), 1 / max(1, len(models)))
         parts = stacked_parts(models)
         if observation_noise is not None:
