@@ -11,6 +11,7 @@ from jax.test_util import check_grads
 import hiddenstate as hs
 from cells.examples import ASSOCIATIVE, EXAMPLES, HIDDEN, INPUT, example, inputs, outputs, run
 from hiddenstate.core import partition
+from marks import quick
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -30,7 +31,7 @@ def test_the_parallel_scan_follows_the_equation(name):
     np.testing.assert_allclose(shown, EXAMPLES[name].loop(cell, xs), rtol=1e-14, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", quick(EXAMPLES, 8))
 def test_gradients_agree_with_finite_differences(name):
     cell, xs = example(name), inputs(4)
     learned, rest = partition(cell)
@@ -71,7 +72,7 @@ def whole_and_halves(cell, elements, strategy):
     return whole, (states, second.final)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", quick(EXAMPLES, 8))
 def test_two_halves_make_the_whole_bit_for_bit(name):
     """Step by step; the elements are prepared once, for a matrix product may round by its shape."""
     cell, xs = example(name, jnp.float32), inputs(22, jnp.float32)

@@ -26,6 +26,7 @@ def error(shown, truth):
 
 @pytest.mark.parametrize("log_space", [False, True])
 @pytest.mark.parametrize("name", ["mingru", "minlstm"])
+@pytest.mark.slow
 def test_a_hundred_thousand_steps_stay_exact_in_float32(name, log_space):
     """Eight units, whose gates write fully (bias 10) or a 20,000th part a step (bias -10)."""
     kind = {"mingru": MinGRU, "minlstm": MinLSTM}[name]

@@ -87,6 +87,7 @@ def test_a_single_stochastic_unit_is_mingru():
     np.testing.assert_allclose(run(cell, inputs(8)).final, run(other, inputs(8)).final, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_turns_stay_bounded_and_exact_in_float32():
     """Gates from wide open (bias 10) to nearly shut (a 20,000th part a step), with all kinds of periods.
 

@@ -123,6 +123,7 @@ def test_what_makes_no_sense_for_answers_is_said(fitted, temps, new, weather, fa
     assert "nothing to decode. Fit --model hmm" in fails("decode", temps, weather)
 
 
+@pytest.mark.slow
 def test_numbers_for_every_step_by_a_deep_network_in_both_directions(patients, run, fails, tmp_path):
     out, answers = tmp_path / "score.safetensors", tmp_path / "answers.json"
     words = ("--sequence", "who", "--columns", "heat", "--target", "score", "--outputs", "step", "--kind", "score=real")

@@ -19,6 +19,11 @@ NUMBER = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
 
 
 LONG = (
+    "beliefs.md",
+    "hamilton.md",
+    "multi-particle.md",
+    "scoring.md",
+    "strategies.md",
     "particles.md",
     "training.md",
     "hidden-markov.md",

@@ -243,6 +243,7 @@ def test_gradients_are_those_of_the_joint():
         np.testing.assert_allclose(jax.jit(jax.grad(ours), static_argnums=1)(flat, strategy), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_single_precision_holds_where_covariances_are_ill_conditioned():
     """Nearly exact observations of a fast system, 2000 steps: values and gradients as in float64."""
     model = LinearGaussian(

@@ -83,6 +83,7 @@ def test_em_never_falls(name):
             np.testing.assert_array_equal(getattr(new, kept), getattr(model, kept))
 
 
+@pytest.mark.slow
 def test_small_variances_around_a_high_level_are_learned_in_single_precision():
     """Sums of squares of the level would drown them: 400 squared is a million million times the least variance."""
     rng = np.random.default_rng(0)
@@ -236,6 +237,7 @@ def test_continuous_time():
 
 
 @pytest.mark.parametrize("method", quick(["extended", "unscented"]))
+@pytest.mark.slow
 def test_nonlinear_filters_are_exact_for_linear_functions(method, tmp_path):
     linear = LinearGaussian(
         transition=[[0.9, 0.2], [0.0, 0.7]],

@@ -102,6 +102,7 @@ def test_particles_descend_from_their_ancestors():
             np.testing.assert_allclose(known.particles[0, t], parents + 1, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_library_models_and_per_entry_gaps():
     """An HMM and a linear Gaussian model of vectors, whose own answers are exact, with single entries missing."""
     hmm = hs.HMM(*CHAIN[:2], hs.emissions.Categorical(CHAIN[2]))
@@ -126,6 +127,7 @@ def test_library_models_and_per_entry_gaps():
         np.testing.assert_allclose(found, hs.step_log_probs(model, data)[0], atol=0.25)
 
 
+@pytest.mark.slow
 def test_forecasts_and_simulations_follow_the_model():
     model = ParticleFilter(line(), 1000, key=jr.key(11))
     ahead = hs.forecast(model, REALS, 3, key=jr.key(12), n=20)

@@ -172,6 +172,7 @@ def test_the_noise_is_learned_away():
     assert float(fit.model.cell.scale) < 0.1
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_draws_what_it_would_have_drawn(tmp_path, monkeypatch):
     data = symbols(8, 10)
 

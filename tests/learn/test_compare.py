@@ -17,6 +17,7 @@ def walk():
     return hs.Sequences.of(np.cumsum(steps))
 
 
+@pytest.mark.slow
 def test_the_table_is_ranked_and_paired(walk):
     found = hs.compare(walk, ["unigram", "last", "ar1", "vanilla"], key=jr.key(0), hidden=4, epochs=30, progress=False)
     assert [r.nats_per_step for r in found.rows] == sorted(r.nats_per_step for r in found.rows)

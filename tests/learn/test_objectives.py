@@ -227,6 +227,7 @@ def writing():
     return model, arrays, empty
 
 
+@pytest.mark.slow
 def test_answers_can_be_learned_from_ones_own_past(writing):
     model, arrays, filled = writing
     forced = loss_and_gradient(model, TeacherForcing(), arrays, KEY)
@@ -291,6 +292,7 @@ def test_validation_by_the_objective_is_that_to_which_its_schedule_leads():
 @pytest.mark.parametrize(
     "objective", [ScheduledSampling(hs.schedules.linear(9)), FreeRunning(2)], ids=["sampled", "free"]
 )
+@pytest.mark.slow
 def test_an_interrupted_run_draws_what_it_would_have_drawn(objective, tmp_path, monkeypatch):
     data = symbols(10, 8, ragged=True)
 

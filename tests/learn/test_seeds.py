@@ -42,6 +42,7 @@ def make_labeller(key):
     return Labeller(jr.normal(key, (3, 2)), jnp.zeros(2))
 
 
+@pytest.mark.slow
 def test_all_at_once_are_one_by_one_with_chunks_dropout_and_validation():
     data, valid = symbols(10, 9, ragged=True), symbols(5, 9, seed=2)
     method = hs.SGD(epochs=4, batch_size=4, truncate=5, weight_decay=0.1, learning_rate=0.05)

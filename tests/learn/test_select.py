@@ -50,6 +50,7 @@ def test_it_finds_three_states(data, criterion):
         assert "whole sequences, held out in 3 folds" in found.said
 
 
+@pytest.mark.slow
 def test_one_long_sequence_is_predicted_part_by_part(true):
     """Rolling origin: the scores are those of models that saw nothing but the past."""
     data = hs.sample(true, 200, key=jr.key(3), n=1)

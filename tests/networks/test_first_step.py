@@ -11,6 +11,7 @@ import hiddenstate as hs
 from hiddenstate.core import partition
 from laws import laws
 from laws.registry import SYMBOLS, network, perturbed, stack
+from marks import quick
 
 KEY = jr.key(3)
 ROWS = [np.array([0, 2, 1, 1]), np.array([2]), np.array([1, 0])]
@@ -58,7 +59,7 @@ def test_of_sequences_of_one_step_it_learns_the_frequencies():
     np.testing.assert_allclose(jax.nn.softmax(model.first), counts / counts.sum(), atol=2e-3)
 
 
-@pytest.mark.parametrize("kind", ["one layer", "stack"])
+@pytest.mark.parametrize("kind", quick(["one layer", "stack"]))
 def test_the_laws_hold(kind):
     if kind == "stack":
         model = perturbed(first_step(stack("mingru", "categorical", "learned")), KEY)

@@ -6,13 +6,14 @@ import pytest
 
 import hiddenstate as hs
 from hiddenstate.networks.build import CELLS
+from marks import quick
 
 SYMBOLS = hs.Sequences.of([[0, 1, 2, 3, 1], [2, 0]])
 REALS = hs.Sequences.of(np.random.default_rng(0).normal(5, 2, (30, 2)))
 
 
 @pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("data", [SYMBOLS, REALS], ids=["symbols", "reals"])
+@pytest.mark.parametrize("data", quick([pytest.param(SYMBOLS, id="symbols"), pytest.param(REALS, id="reals")]))
 def test_every_cell_is_built_from_data_by_its_name(name, data):
     model = hs.build(name, data, hidden=3, key=jr.key(0))
     assert isinstance(model, hs.RNN) and type(model.cell) is CELLS[name]

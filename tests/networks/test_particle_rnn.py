@@ -129,6 +129,7 @@ def _predictions(network, data, keys):
     return np.asarray(jax.jit(jax.vmap(one))(keys))
 
 
+@pytest.mark.slow
 def test_a_simulated_readout_is_one_particles_emission_and_on_average_the_mixture():
     model = hs.ParticleFilter(chain(), 8, resampling="multinomial", threshold=1, key=jr.key(0))
     mixture, simulated = hs.ParticleRNN(model), hs.ParticleRNN(model, readout="simulate")
@@ -142,6 +143,7 @@ def test_a_simulated_readout_is_one_particles_emission_and_on_average_the_mixtur
 
 
 @pytest.mark.parametrize("readout", quick(["mixture", "simulate"]))
+@pytest.mark.slow
 def test_the_laws_hold(readout):
     model = hs.ParticleFilter(chain(), 5, resampling="multinomial", threshold=1, key=jr.key(7))
     network = hs.ParticleRNN(model, readout=readout)

@@ -10,6 +10,7 @@ import hiddenstate as hs
 from hiddenstate.learn.compare import Comparison, Row
 from hiddenstate.learn.scores import step_nats
 from hiddenstate.report.comparison import make_folder, meaning, print_ranking, write_comparison
+from marks import quick
 
 PLOTS = {"ranking.png", "training.png", "predictions.png", "cumulative.png"}
 
@@ -53,7 +54,7 @@ def small():
     return comparison(reals(), ["vanilla", "unigram"])
 
 
-@pytest.mark.parametrize("data", [symbols, reals, vectors])
+@pytest.mark.parametrize("data", quick([symbols, reals, vectors]))
 def test_the_folder_holds_tables_models_and_plots(data, tmp_path):
     made = comparison(data(), ["vanilla", "unigram"])
     write_comparison(made, tmp_path, about={"seed": 7}, key=jr.key(0))

@@ -269,4 +269,4 @@ def _spread(rows: np.ndarray) -> float:
 
 
 def _ratio(value: float, spread: float) -> float:
-    return value / spread if spread > 0 else (0.0 if value == 0 else np.nan)
+    return value / spread if spread > 0 else (0.0 if value == 0 else np.inf)
