@@ -119,3 +119,10 @@ def test_where_values_are_missing_only_models_that_can_do_without_take_part():
     assert hs.default_models(gaps) == ("hmm", "linear-gaussian")
     with pytest.raises(hs.MissingDataError, match="which 'gru' cannot do without; compare models that can: noisy, hmm"):
         hs.compare(gaps, ["hmm", "gru"], key=jr.key(0))
+
+
+def test_a_score_of_one_step_has_no_error():
+    model = hs.build("unigram", [[0, 1, 1]], key=jr.key(0))
+    said = str(hs.score(model, [[1]]))
+    assert "±" not in said and said.endswith("nats per step (1 step)")
+    assert "±" in str(hs.score(model, [[1, 0, 1, 1, 0, 1, 0, 0]]))

@@ -90,8 +90,8 @@ def _nats(model: Any, data: Any, per_sequence: bool, out: Path | None) -> None:
     unit, schema = ("answer", data.targets.schema) if answers else ("step", data.schema)
     nats = step_nats(model, data)
     whole = score_of(nats, data)
-    error = f"± {whole.standard_error:.6f} (standard error)"
-    say(f"{'nats per ' + unit:<16} {whole.nats_per_step:.6f} {error}")
+    error = " (standard error)" if math.isfinite(whole.standard_error) else ""
+    say(f"{'nats per ' + unit:<16} {whole.rate(6)}{error}")
     say(f"{'bits per ' + unit:<16} {whole.nats_per_step / math.log(2):.6f}")
     if schema.kind == "symbol" and schema.scalar and not answers:
         symbols = plural(schema.columns[0].size, "symbol")

@@ -24,8 +24,12 @@ class Score:
     """What a step is: an ``"answer"`` of pairs."""
 
     def __str__(self) -> str:
-        rate = f"{self.nats_per_step:.4f} ± {self.standard_error:.4f} nats per {self.unit}"
-        return f"{rate} ({self.steps} {self.unit}{'s' if self.steps != 1 else ''})"
+        return f"{self.rate()} nats per {self.unit} ({self.steps} {self.unit}{'s' if self.steps != 1 else ''})"
+
+    def rate(self, digits: int = 4) -> str:
+        """The number with its standard error, where there is one: a single step has none."""
+        error = f" ± {self.standard_error:.{digits}f}" if np.isfinite(self.standard_error) else ""
+        return f"{self.nats_per_step:.{digits}f}{error}"
 
 
 def score(model: SequenceModel | ConditionalModel, data: Any, *, strategy: Strategy = Auto(), given: int = 0) -> Score:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def score_words(score: Score) -> str:
     """The score of answers in words."""
     count = f"{score.steps:,} answer{'' if score.steps == 1 else 's'}"
-    return f"{score.nats_per_step:.4f} ± {score.standard_error:.4f} nats per answer ({count})"
+    return f"{score.rate()} nats per answer ({count})"
 
 
 def evaluation_lines(evaluation: Evaluation) -> list[str]:
