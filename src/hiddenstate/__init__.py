@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hiddenstate import cells as cells
     from hiddenstate import heads as heads
     from hiddenstate import inspect as inspect
+    from hiddenstate import papers as papers
     from hiddenstate.catalogue import build as build
     from hiddenstate.catalogue import recipe_names as recipe_names
     from hiddenstate.core import AssociativeRecurrence as AssociativeRecurrence
@@ -118,7 +119,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "hiddenstate": ("cells", "heads", "inspect"),
+    "hiddenstate": ("cells", "heads", "inspect", "papers"),
     "hiddenstate.catalogue": ("build", "recipe_names"),
     "hiddenstate.core": (
         "AssociativeRecurrence",

@@ -3,7 +3,19 @@ import sys
 
 import hiddenstate as hs
 
-COMMANDS = ("compare", "select", "fit", "score", "predict", "forecast", "decode", "sample", "stream", "datasets")
+COMMANDS = (
+    "compare",
+    "select",
+    "fit",
+    "score",
+    "predict",
+    "forecast",
+    "decode",
+    "sample",
+    "stream",
+    "datasets",
+    "reproduce",
+)
 
 
 def python(code):

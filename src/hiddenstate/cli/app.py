@@ -14,6 +14,7 @@ from hiddenstate.cli.fit import fit
 from hiddenstate.cli.forecast import forecast
 from hiddenstate.cli.inspect import inspect
 from hiddenstate.cli.predict import predict
+from hiddenstate.cli.reproduce import reproduce
 from hiddenstate.cli.sample import sample
 from hiddenstate.cli.score import score
 from hiddenstate.cli.select import select
@@ -48,7 +49,7 @@ def about(
     """
 
 
-for command in (compare, select, fit, score, predict, forecast, decode, sample, stream, datasets):
+for command in (compare, select, fit, score, predict, forecast, decode, sample, stream, datasets, reproduce):
     app.command()(command)
 app.add_typer(inspect)
 

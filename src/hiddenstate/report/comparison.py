@@ -13,9 +13,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hiddenstate import __version__
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import FileError, Pairs
+from hiddenstate.core.storage import VERSION
 from hiddenstate.files import save
 from hiddenstate.learn.compare import Comparison, Row
 from hiddenstate.report.cumulative import plot_cumulative
@@ -49,7 +49,7 @@ def write_comparison(
     if comparison.seed_scores is not None:
         seeds = {"seed": np.arange(len(next(iter(comparison.seed_scores.values())))), **comparison.seed_scores}
         write_text(to_csv(pl.DataFrame(seeds)), folder / "seeds.csv")
-    written = {**about, "split": comparison.split, "hiddenstate": __version__, "jax": jax.__version__}
+    written = {**about, "split": comparison.split, "hiddenstate": VERSION, "jax": jax.__version__}
     write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", folder / "about.json")
     for name, model in comparison.models.items():
         save(model, folder / "models" / f"{name}.safetensors")

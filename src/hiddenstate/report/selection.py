@@ -11,8 +11,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hiddenstate import __version__
 from hiddenstate.core import FileError
+from hiddenstate.core.storage import VERSION
 from hiddenstate.files import save
 from hiddenstate.learn.select import Candidate, Selection
 from hiddenstate.report import style
@@ -47,7 +47,7 @@ def write_selection(selection: Selection, folder: str | Path, *, about: Mapping[
         "criterion": selection.criterion,
         "chosen": selection.chosen,
         "how": selection.said,
-        "hiddenstate": __version__,
+        "hiddenstate": VERSION,
         "jax": jax.__version__,
     }
     write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", folder / "about.json")

@@ -1,0 +1,155 @@
+"""Charts as plain descriptions, drawn in two ways: by matplotlib into a file, and in a page that a browser shows.
+
+A chart is what a person would say of it: titles of its axes and a few layers. Both ways of drawing know the layers of
+this file and nothing else, so that a picture in a page and its file show the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from hiddenstate.core import HiddenStateError
+
+Numbers = Any
+"""A sequence of numbers, one-dimensional unless said otherwise; NaN where there is nothing to draw."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Layer:
+    """What all layers have: a name for the legend (none: not in it) and a colour.
+
+    `colour` is a number, the place among the colours of all plots, or ``"ink"`` or ``"grey"``. Layers of one thing
+    share it.
+    """
+
+    name: str = ""
+    colour: int | Literal["ink", "grey"] = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Line(Layer):
+    """Values along x, joined by a line; `errors` are drawn as bars up and down, `marks` as dots."""
+
+    x: Numbers
+    y: Numbers
+    errors: Numbers | None = None
+    marks: bool = False
+    dashed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Band(Layer):
+    """The room between two lines, such as an interval of a forecast."""
+
+    x: Numbers
+    low: Numbers
+    high: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Points(Layer):
+    """Points that are not joined; `values` colour them, low to high, in place of `colour`; `labels` show on hover."""
+
+    x: Numbers
+    y: Numbers
+    errors: Numbers | None = None
+    values: Numbers | None = None
+    labels: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Bars(Layer):
+    """One bar for each name, upright, from zero: the x axis then has these names."""
+
+    names: Sequence[str]
+    values: Numbers
+    errors: Numbers | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rule(Layer):
+    """A straight line across the chart at a value of y (or of x): chance, an optimum, the end of what was seen."""
+
+    at: float
+    axis: Literal["x", "y"] = "y"
+
+
+@dataclass(frozen=True, eq=False)
+class Heat(Layer):
+    """A grid of cells, `values` (y, x), coloured from low to high; `x` and `y` are the centres of the cells."""
+
+    x: Numbers
+    y: Numbers
+    values: Numbers
+    label: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Arrows(Layer):
+    """Arrows from (x, y) along (dx, dy), as long as these say: a flow."""
+
+    x: Numbers
+    y: Numbers
+    dx: Numbers
+    dy: Numbers
+
+
+Scale = Literal["linear", "log"]
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A title, what the axes show, and layers, drawn from the first to the last.
+
+    `note` is a sentence or two below the chart: what to see in it.
+    """
+
+    title: str
+    x: str
+    y: str
+    layers: Sequence[Layer]
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for layer in self.layers:
+            _check(layer, self.title)
+
+    def plain(self) -> dict[str, Any]:
+        """The chart as JSON takes it: dicts, lists, numbers and words; None for what is not finite."""
+        return {
+            **{name: getattr(self, name) for name in ("title", "x", "y", "x_scale", "y_scale", "note")},
+            "layers": [
+                {"kind": type(layer).__name__.lower()} | {f.name: _plain(getattr(layer, f.name)) for f in fields(layer)}
+                for layer in self.layers
+            ],
+        }
+
+
+_EQUALLY_MANY = ("x", "y", "low", "high", "errors", "values", "labels", "names", "dx", "dy")
+
+
+def _check(layer: Layer, title: str) -> None:
+    """HiddenStateError where numbers that belong together are not equally many."""
+    if isinstance(layer, Heat):
+        due = (len(layer.y), len(layer.x))
+        if np.shape(layer.values) != due:
+            raise HiddenStateError(f"{title}: the cells of a heat map are {np.shape(layer.values)}; due are {due}.")
+        return
+    found = {name: getattr(layer, name, None) for name in _EQUALLY_MANY}
+    counts = {name: len(values) for name, values in found.items() if values is not None}
+    if len(set(counts.values())) > 1:
+        raise HiddenStateError(f"{title}: a layer has {counts}; these must be equally many.")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
+        value = np.asarray(value).tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value

@@ -1,0 +1,42 @@
+"""Charts as plain data, and drawn."""
+
+import json
+
+import numpy as np
+import pytest
+
+import hiddenstate as hs
+from hiddenstate.report.charts import Arrows, Band, Bars, Chart, Heat, Line, Points, Rule
+from hiddenstate.report.drawing import draw_charts
+
+X = np.arange(3.0)
+LAYERS = [
+    Line(X, [1.0, np.nan, 2.0], name="a", errors=[0.1, 0.1, 0.1], marks=True, colour=2),
+    Band(X, X, X + 1),
+    Points(X, X, values=X, labels=["p", "q", "r"]),
+    Bars(["a", "b"], [1, 2], errors=[0.1, 0.2]),
+    Rule(0.5, name="chance", colour="grey"),
+    Heat(X, X[:2], np.ones((2, 3)), label="p"),
+    Arrows(X, X, X, X, colour="ink"),
+]
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: type(layer).__name__)
+def test_every_layer_is_drawn_and_plain(tmp_path, layer):
+    chart = Chart("title", "x", "y", [layer], note="what to see")
+    draw_charts([chart], tmp_path / "plot.svg")
+    assert "title" in (tmp_path / "plot.svg").read_text()
+    plain = json.loads(json.dumps(chart.plain(), allow_nan=False))
+    assert plain["layers"][0]["kind"] == type(layer).__name__.lower()
+
+
+def test_what_is_not_finite_is_none():
+    assert Chart("t", "x", "y", [LAYERS[0]]).plain()["layers"][0]["y"] == [1.0, None, 2.0]
+
+
+@pytest.mark.parametrize(
+    "layer", [Line(X, X[:2]), Band(X, X[:2], X), Points(X, X, values=X[:1]), Heat(X, X, np.ones((2, 3)))]
+)
+def test_layers_of_unequal_numbers_are_refused(layer):
+    with pytest.raises(hs.HiddenStateError, match="title: "):
+        Chart("title", "x", "y", [layer])
