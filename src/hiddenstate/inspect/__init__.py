@@ -1,6 +1,12 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
-from hiddenstate.inspect.beliefs import (
+from hiddenstate.inspect.diversity import Diversity, particles
+from hiddenstate.inspect.duality import GaussianClasses, Layer, SymbolClasses, log_linear
+from hiddenstate.inspect.graphs import example_graph, graph
+from hiddenstate.inspect.homomorphisms import Homomorphism, Residual, homomorphism
+from hiddenstate.inspect.independence import Independence, Statement, independences, independent
+from hiddenstate.inspect.joint import Joint, Marginal, log_joint, marginal, sample_joint
+from hiddenstate.inspect.posteriors import (
     MeanField,
     OnePass,
     PosteriorComparison,
@@ -8,12 +14,6 @@ from hiddenstate.inspect.beliefs import (
     mean_field,
     one_pass,
 )
-from hiddenstate.inspect.diversity import Diversity, particles
-from hiddenstate.inspect.duality import GaussianClasses, Layer, SymbolClasses, log_linear
-from hiddenstate.inspect.graphs import example_graph, graph
-from hiddenstate.inspect.homomorphisms import Homomorphism, Residual, homomorphism
-from hiddenstate.inspect.independence import Independence, Statement, independences, independent
-from hiddenstate.inspect.joint import Joint, Marginal, log_joint, marginal, sample_joint
 from hiddenstate.inspect.probes import LayerProbe, Probe, probe
 from hiddenstate.inspect.switching import Explicit, Switching, as_switching
 from hiddenstate.inspect.switching_study import SwitchingStudy, switch_information, switching_study

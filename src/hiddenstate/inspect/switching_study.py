@@ -10,7 +10,7 @@ import polars as pl
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import HiddenStateError, checked_key
 from hiddenstate.inference import sample
-from hiddenstate.inspect.beliefs import compare_posteriors
+from hiddenstate.inspect.posteriors import compare_posteriors
 from hiddenstate.inspect.variational import variational_update
 from hiddenstate.latent import SwitchCopy, emissions
 from hiddenstate.latent.checks import whole
