@@ -50,18 +50,25 @@ class Band(Layer):
 
 @dataclass(frozen=True, eq=False)
 class Points(Layer):
-    """Points that are not joined; `values` colour them, low to high, in place of `colour`; `labels` show on hover."""
+    """Points that are not joined; `values` colour them, low to high, in place of `colour`; `labels` show on hover.
+
+    `errors` are drawn up and down, `x_errors` to both sides.
+    """
 
     x: Numbers
     y: Numbers
     errors: Numbers | None = None
+    x_errors: Numbers | None = None
     values: Numbers | None = None
     labels: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Bars(Layer):
-    """One bar for each name, upright, from zero: the x axis then has these names."""
+    """One bar for each name, upright, from zero: the x axis then has these names.
+
+    Bars of several layers with the same names stand beside each other.
+    """
 
     names: Sequence[str]
     values: Numbers
@@ -78,12 +85,18 @@ class Rule(Layer):
 
 @dataclass(frozen=True, eq=False)
 class Heat(Layer):
-    """A grid of cells, `values` (y, x), coloured from low to high; `x` and `y` are the centres of the cells."""
+    """A grid of cells, `values` (y, x), coloured from low to high; `x` and `y` are the centres of the cells.
+
+    `limits` are the values of the palest and of the deepest colour, otherwise the lowest and the highest there are.
+    `signed` values have two colours, above and below zero.
+    """
 
     x: Numbers
     y: Numbers
     values: Numbers
     label: str = ""
+    limits: tuple[float, float] | None = None
+    signed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +116,8 @@ Scale = Literal["linear", "log"]
 class Chart:
     """A title, what the axes show, and layers, drawn from the first to the last.
 
-    `note` is a sentence or two below the chart: what to see in it.
+    `note` is a sentence or two below the chart: what to see in it. An axis may have names at 0, 1, 2, ... in place of
+    numbers: those of y begin at the top. Limits of an axis are None where the data say them.
     """
 
     title: str
@@ -113,6 +127,10 @@ class Chart:
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
     note: str = ""
+    x_names: Sequence[str] | None = None
+    y_names: Sequence[str] | None = None
+    x_limits: tuple[float | None, float | None] = (None, None)
+    y_limits: tuple[float | None, float | None] = (None, None)
 
     def __post_init__(self) -> None:
         for layer in self.layers:
@@ -121,7 +139,7 @@ class Chart:
     def plain(self) -> dict[str, Any]:
         """The chart as JSON takes it: dicts, lists, numbers and words; None for what is not finite."""
         return {
-            **{name: getattr(self, name) for name in ("title", "x", "y", "x_scale", "y_scale", "note")},
+            **{f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "layers"},
             "layers": [
                 {"kind": type(layer).__name__.lower()} | {f.name: _plain(getattr(layer, f.name)) for f in fields(layer)}
                 for layer in self.layers
@@ -129,7 +147,7 @@ class Chart:
         }
 
 
-_EQUALLY_MANY = ("x", "y", "low", "high", "errors", "values", "labels", "names", "dx", "dy")
+_EQUALLY_MANY = ("x", "y", "low", "high", "errors", "x_errors", "values", "labels", "names", "dx", "dy")
 
 
 def _check(layer: Layer, title: str) -> None:

@@ -29,15 +29,39 @@ def draw_charts(charts: Sequence[Chart], path: str | Path, *, columns: int = 2) 
 
 def draw_chart(axes: "Axes", chart: Chart) -> None:
     """Draw one chart on axes of matplotlib's."""
+    sides = [layer for layer in chart.layers if isinstance(layer, Bars)]
     for layer in chart.layers:
-        _DRAW[type(layer)](axes, layer)
+        if isinstance(layer, Bars):
+            _bars(axes, layer, sides.index(layer), len(sides))
+        else:
+            _DRAW[type(layer)](axes, layer)
     axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y, xscale=chart.x_scale, yscale=chart.y_scale)
+    axes.set_xlim(*chart.x_limits)
+    axes.set_ylim(*chart.y_limits)
+    _name_axes(axes, chart)
     if any(layer.name for layer in chart.layers):
         axes.legend(loc="best", handlelength=1.6)
     if any(isinstance(layer, Heat | Arrows) for layer in chart.layers):
         axes.tick_params(length=0)
+    elif chart.y_names is not None:
+        style.grid(axes, "x")
     else:
         style.grid(axes)
+
+
+def _name_axes(axes: "Axes", chart: Chart) -> None:
+    """Names in place of numbers; on the y axis from the top."""
+    if chart.x_names is not None:
+        axes.set_xticks(range(len(chart.x_names)), list(chart.x_names))
+        _turn_long(axes, chart.x_names)
+    if chart.y_names is not None:
+        axes.set_yticks(range(len(chart.y_names)), list(chart.y_names))
+        axes.set_ylim(len(chart.y_names) - 0.5, -0.5)
+
+
+def _turn_long(axes: "Axes", names: Sequence[str]) -> None:
+    if len(names) > 6 or max(map(len, names), default=0) > 8:
+        axes.tick_params(axis="x", labelrotation=30)
 
 
 def colour_of(layer: Layer) -> str:
@@ -75,17 +99,18 @@ def _points(axes: "Axes", layer: Points) -> None:
     if layer.values is not None:
         axes.scatter(layer.x, layer.y, c=layer.values, s=12, cmap="viridis", label=layer.name or None)
         return
-    if layer.errors is not None:
-        axes.errorbar(layer.x, layer.y, layer.errors, fmt="none", color=colour_of(layer), capsize=2)
+    if layer.errors is not None or layer.x_errors is not None:
+        axes.errorbar(layer.x, layer.y, layer.errors, layer.x_errors, fmt="none", color=colour_of(layer), capsize=2)
     axes.scatter(layer.x, layer.y, s=12, **_named(layer))
 
 
-def _bars(axes: "Axes", layer: Bars) -> None:
-    axes.bar(
-        list(layer.names), np.asarray(layer.values, float), yerr=layer.errors, capsize=2, width=0.65, **_named(layer)
-    )
-    if len(layer.names) > 6 or max(map(len, layer.names)) > 8:
-        axes.tick_params(axis="x", labelrotation=30)
+def _bars(axes: "Axes", layer: Bars, side: int, sides: int) -> None:
+    """The bars of one layer, beside those of the others."""
+    width = 0.7 / sides
+    places = np.arange(len(layer.names)) + (side - (sides - 1) / 2) * width
+    axes.bar(places, np.asarray(layer.values, float), yerr=layer.errors, capsize=2, width=width, **_named(layer))
+    axes.set_xticks(range(len(layer.names)), list(layer.names))
+    _turn_long(axes, layer.names)
 
 
 def _rule(axes: "Axes", layer: Rule) -> None:
@@ -94,7 +119,15 @@ def _rule(axes: "Axes", layer: Rule) -> None:
 
 
 def _heat(axes: "Axes", layer: Heat) -> None:
-    shown = axes.pcolormesh(np.asarray(layer.x), np.asarray(layer.y), np.asarray(layer.values, float), cmap=style.HEAT)
+    values = np.asarray(layer.values, float)
+    low, high = layer.limits or (None, None)
+    if layer.signed and layer.limits is None and np.isfinite(values).any():
+        high = float(np.nanmax(np.abs(values[np.isfinite(values)])))
+        low = -high
+    shown = axes.pcolormesh(
+        np.asarray(layer.x), np.asarray(layer.y), values, cmap=style.SIGNED if layer.signed else style.HEAT,
+        vmin=low, vmax=high,
+    )  # fmt: skip
     figure: Any = axes.figure
     bar = figure.colorbar(shown, ax=axes, label=layer.label, pad=0.02)
     bar.outline.set_visible(False)
@@ -111,7 +144,6 @@ _DRAW: dict[type, Any] = {
     Line: _line,
     Band: _band,
     Points: _points,
-    Bars: _bars,
     Rule: _rule,
     Heat: _heat,
     Arrows: _arrows,

@@ -23,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 GREYS = ("#6b6b6b", "#9a9a9a", "#c0c0c0", "#4a4a4a")
 DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))
 HEAT = "Blues"
+SIGNED = "PuOr"
 FORMS = (".png", ".pdf", ".svg")
 
 _SETTINGS: dict[Any, Any] = {
