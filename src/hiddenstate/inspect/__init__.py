@@ -1,5 +1,6 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
+from hiddenstate.inspect import gradients
 from hiddenstate.inspect.diversity import Diversity, particles
 from hiddenstate.inspect.duality import GaussianClasses, Layer, SymbolClasses, log_linear
 from hiddenstate.inspect.graphs import example_graph, graph
@@ -42,6 +43,7 @@ __all__ = [
     "as_switching",
     "compare_posteriors",
     "example_graph",
+    "gradients",
     "graph",
     "homomorphism",
     "independences",
