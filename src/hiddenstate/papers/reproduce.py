@@ -18,7 +18,9 @@ from hiddenstate.report.charts import Chart
 from hiddenstate.report.drawing import draw_charts
 from hiddenstate.report.tables import to_csv, write_text
 
-PAPERS: dict[str, str] = {}
+PAPERS: dict[str, str] = {
+    "switching2024": "switching2024",
+}
 """The module of each figure or claim, by the name it has on the command line."""
 
 Size = Literal["quick", "full"]
