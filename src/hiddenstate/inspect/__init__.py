@@ -1,6 +1,6 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
-from hiddenstate.inspect import gradients
+from hiddenstate.inspect import beliefs, gradients
 from hiddenstate.inspect.diversity import Diversity, particles
 from hiddenstate.inspect.duality import GaussianClasses, Layer, SymbolClasses, log_linear
 from hiddenstate.inspect.graphs import example_graph, graph
@@ -41,6 +41,7 @@ __all__ = [
     "SymbolClasses",
     "VariationalPosterior",
     "as_switching",
+    "beliefs",
     "compare_posteriors",
     "example_graph",
     "gradients",

@@ -9,15 +9,13 @@ states that a trained network and the forward algorithm name as most probable; t
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from hiddenstate._types import PRNGKeyArray, State
-from hiddenstate.core import HiddenStateError, SequenceModel, Sequences, checked_key, has, name_of
-from hiddenstate.inference import states
+from hiddenstate._types import PRNGKeyArray
+from hiddenstate.core import SequenceModel, checked_key
 from hiddenstate.inference.observations import sequences_for
+from hiddenstate.inspect.hidden_vectors import beliefs_of, divergences, vectors_of
 from hiddenstate.inspect.regression import least_squares, parted, r_squared, softmax_regression
-from hiddenstate.ops.vectors import as_vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +75,15 @@ def probe(rnn: SequenceModel, hmm: SequenceModel, data: Any, *, key: PRNGKeyArra
     """
     data = sequences_for(rnn, sequences_for(hmm, data))
     parts = parted(data, key=checked_key(key))
-    beliefs = [_beliefs(hmm, part) for part in parts]
-    hidden = [_shown(rnn, part, whole_state) for part in parts]
+    beliefs = [beliefs_of(hmm, part) for part in parts]
+    hidden = [vectors_of(rnn, part, whole_state) for part in parts]
     fitted, held_out = (part.valid for part in parts)
     layers = tuple(
         _layer(name, _Rows(beliefs[0], hidden[0][name], fitted), _Rows(beliefs[1], hidden[1][name], held_out))
         for name in hidden[0]
     )
     mean = beliefs[0][fitted].mean(axis=0)
-    constant = _divergences(beliefs[1][held_out], np.log(mean, out=np.full_like(mean, -np.inf), where=mean > 0))
+    constant = divergences(beliefs[1][held_out], np.log(mean, out=np.full_like(mean, -np.inf), where=mean > 0))
     return Probe(layers, float(constant.mean()), int(held_out.sum()))
 
 
@@ -102,7 +100,7 @@ def _layer(name: str, fitted: _Rows, held_out: _Rows) -> LayerProbe:
     read = least_squares(hidden, beliefs)(held_out.hidden)
     back = least_squares(beliefs, hidden)(held_out.belief)
     log_probs = softmax_regression(hidden, beliefs)(held_out.hidden)
-    diverged = _divergences(held_out.belief, log_probs)
+    diverged = divergences(held_out.belief, log_probs)
     valid = held_out.valid
     return LayerProbe(
         name=name,
@@ -113,43 +111,3 @@ def _layer(name: str, fitted: _Rows, held_out: _Rows) -> LayerProbe:
         hidden_r_squared_by_step=r_squared(held_out.hidden, back, valid),
         divergence_by_step=np.where(valid, diverged, 0).sum(0) / np.maximum(valid.sum(0), 1),
     )
-
-
-# -- what is regressed ---------------------------------------------------------------------------------------
-
-
-def _beliefs(hmm: SequenceModel, data: Sequences) -> np.ndarray:
-    """The belief at every step, (sequence, time, state)."""
-    found: Any = states(hmm, data)
-    rows = np.asarray(found, np.float64) if isinstance(found, jax.Array) and found.ndim == 3 else None
-    if rows is None or (rows < 0).any() or (np.abs(rows.sum(-1) - 1) > 1e-3).any():
-        raise HiddenStateError(f"hmm is a {name_of(hmm)} whose state is no belief over hidden states; take an hs.HMM.")
-    return rows
-
-
-def _shown(rnn: Any, data: Sequences, whole_state: bool) -> dict[str, np.ndarray]:
-    """The vectors of each layer at every step, (sequence, time, entry)."""
-    found = states(rnn, data)
-    if has(rnn, "layers"):
-        cells, each = rnn.layers(), found
-    else:
-        cells, each = (getattr(rnn, "cell", None),), (found,)
-    names = [f"layer {n}, {type(c).__name__}" if len(cells) > 1 else name_of(rnn) for n, c in enumerate(cells, 1)]
-
-    def vector(cell: Any, state: State) -> Any:
-        return as_vector(state if whole_state or not has(cell, "output") else cell.output(state))
-
-    rows = {
-        name: np.asarray(jax.vmap(jax.vmap(lambda s, c=cell: vector(c, s)))(state), np.float64)
-        for name, cell, state in zip(names, cells, each, strict=True)
-    }
-    for name, vectors in rows.items():
-        if not np.isfinite(vectors[data.valid]).all():
-            raise HiddenStateError(f"{name} has states that are not finite, which no regression can take.")
-    return rows
-
-
-def _divergences(beliefs: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
-    """Kullback-Leibler divergences from beliefs to distributions given by logarithms."""
-    possible = beliefs > 0
-    return (beliefs * np.where(possible, np.log(np.where(possible, beliefs, 1.0)) - log_probs, 0.0)).sum(-1)
