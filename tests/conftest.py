@@ -62,3 +62,10 @@ def pytest_runtest_teardown(item):
     if next(_done) % 150 == 0:
         jax.clear_caches()
         gc.collect()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say it where pages were not tried in a browser."""
+    reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", []) if "browser" in report.nodeid]
+    if reasons:
+        terminalreporter.write_line(f"{len(reasons)} tests of pages left out: {reasons[0].removeprefix('Skipped: ')}")

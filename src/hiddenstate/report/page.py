@@ -1,6 +1,6 @@
 """A page that a browser shows: sections of words, tables and charts in one file that needs nothing else.
 
-Words and tables are plain HTML; charts are embedded as data, and `assets/charts.js` draws them so that a person can
+Words and tables are plain HTML; charts are embedded as data, and the scripts of `assets` draw them so that a person can
 hover, zoom and go through sequences. The page asks nothing of the network, and its policy forbids it to.
 """
 
@@ -18,6 +18,9 @@ from hiddenstate.core import HiddenStateError
 from hiddenstate.core.storage import VERSION
 from hiddenstate.report.charts import Chart
 from hiddenstate.report.tables import write_text
+
+SCRIPTS = ("scales.js", "layers.js", "hover.js", "view.js", "page.js")
+"""The files of `assets` that are put together to the script of a page, in this order."""
 
 DIGITS = 7
 """So many digits of each number are kept in the data of charts."""
@@ -130,7 +133,7 @@ def to_html(page: Page) -> str:
 </main>
 <script type="application/json" id="charts">{_embedded(charts)}</script>
 <script>
-{_asset("charts.js")}</script>
+{_script()}</script>
 </body>
 </html>
 """
@@ -138,6 +141,11 @@ def to_html(page: Page) -> str:
 
 def _asset(name: str) -> str:
     return files("hiddenstate.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    """All scripts as one function, so that no name of theirs is a page's."""
+    return '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
 
 
 def _embedded(charts: list[dict[str, Any]]) -> str:
