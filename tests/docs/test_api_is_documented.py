@@ -23,12 +23,19 @@ def public_names() -> dict[str, object]:
     """All public names, those of public modules with the module's before them, and what they stand for."""
     names = {}
     for name in hs.__all__:
-        value = getattr(hs, name)
-        if isinstance(value, ModuleType):
-            names |= {f"{name}.{inner}": getattr(value, inner) for inner in members(value)}
-        else:
-            names[name] = value
+        names |= named(name, getattr(hs, name))
     return names
+
+
+def named(name: str, value: object) -> dict[str, object]:
+    """A name and what it stands for; of a module, all that it offers."""
+    if not isinstance(value, ModuleType):
+        return {name: value}
+    return {
+        path: found
+        for inner in members(value)
+        for path, found in named(f"{name}.{inner}", getattr(value, inner)).items()
+    }
 
 
 NAMES = public_names()
