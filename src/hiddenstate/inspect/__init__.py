@@ -1,6 +1,6 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
-from hiddenstate.inspect import beliefs, gradients
+from hiddenstate.inspect import beliefs, dynamics, gradients
 from hiddenstate.inspect.diversity import Diversity, particles
 from hiddenstate.inspect.duality import GaussianClasses, Layer, SymbolClasses, log_linear
 from hiddenstate.inspect.graphs import example_graph, graph
@@ -43,6 +43,7 @@ __all__ = [
     "as_switching",
     "beliefs",
     "compare_posteriors",
+    "dynamics",
     "example_graph",
     "gradients",
     "graph",
