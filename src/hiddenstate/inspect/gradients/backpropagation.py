@@ -12,6 +12,7 @@ pass of any cell runs as a parallel scan of affine maps, even where its forward 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import equinox as eqx
@@ -76,7 +77,8 @@ def through_time(
     if method not in METHODS:
         raise HiddenStateError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
     data, arrays = prepared_data(model, data)
-    line, gradients = _solved(model, arrays, method)
+    line = linearised(model, arrays)
+    gradients = _solved(line.jacobians, line.direct, method)
     parameters = _parameter_gradient(model, arrays, line, gradients)
     return ThroughTime(
         states=blanked(line.vectors, data.valid),
@@ -87,13 +89,12 @@ def through_time(
     )
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnames="method")
 def _solved(
-    model: SequenceModel, arrays: Arrays, method: str
-) -> tuple[Linearised, Float[Array, "sequence time state"]]:
-    line = linearised(model, arrays)
-    backward = jnp.swapaxes(line.jacobians, -1, -2)
-    return line, jax.vmap(_in_parallel if method == "parallel" else _in_sequence)(backward, line.direct)
+    jacobians: Float[Array, "sequence time next state"], direct: Float[Array, "sequence time state"], method: str
+) -> Float[Array, "sequence time state"]:
+    backward = jnp.swapaxes(jacobians, -1, -2)
+    return jax.vmap(_in_parallel if method == "parallel" else _in_sequence)(backward, direct)
 
 
 def _in_sequence(
