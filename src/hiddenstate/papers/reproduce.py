@@ -21,6 +21,7 @@ from hiddenstate.report.tables import to_csv, write_text
 PAPERS: dict[str, str] = {
     "choe2017-fig5": "choe2017_fig5",
     "switching2024": "switching2024",
+    "linderman": "linderman",
 }
 """The module of each figure or claim, by the name it has on the command line."""
 
