@@ -281,6 +281,8 @@ def _refuse(cell: Any) -> None:
         )
     if isinstance(cell, Vanilla) and cell.nonlinearity not in _NONLINEARITIES:
         raise HiddenStateError(f"the cell has nonlinearity={cell.nonlinearity!r}; a torch.nn.RNN has 'tanh' or 'relu'.")
+    if "signs" in cell.options():
+        raise HiddenStateError("the signs of the cell's recurrent weights are bound; those of a torch.nn.RNN are free.")
     if isinstance(cell, GRU) and cell.reset != "after":
         raise HiddenStateError(f"the GRU has reset={cell.reset!r}; that of torch resets after the product.")
     if isinstance(cell, LSTM) and cell.peephole is not None:

@@ -109,6 +109,7 @@ CELLS = {
     "linear complex": lambda i, key: hs.cells.DiagonalLinear(i, HIDDEN, complex=True, key=key),
     "turning": lambda i, key: hs.cells.Turning(i, HIDDEN, key=key),
     "turning stochastic": lambda i, key: hs.cells.Turning(i, HIDDEN, between="stochastic", key=key),
+    "vanilla signs": lambda i, key: hs.cells.Vanilla(i, HIDDEN, signs=0.5, key=key),
 }
 
 

@@ -102,6 +102,11 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
         new = apply(jax.lax.complex(state[0], state[1]), element)
         return jnp.stack([new.real, new.imag])
 
+    def keep(self, state: Float[Array, "*parts hidden"], element: Affine | Decay) -> Float[Array, " hidden"]:
+        """|a|."""
+        del state, element
+        return jnp.exp(-jnp.exp(self.log_rate))
+
     def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
         """Two affine steps as one."""
         return join(earlier, later)

@@ -78,10 +78,16 @@ class GatedLeaky(Cell):
 
     def step(self, state: Float[Array, " hidden"], element: Decay | Pending) -> Float[Array, " hidden"]:
         """sigmoid(c) s + B x + b."""
-        gate, drive = element
-        if self.recurrent_weight is not None:
-            gate = jax.nn.log_sigmoid(gate + self.recurrent_weight @ state)
-        return apply(state, Decay(gate, drive))
+        return apply(state, Decay(self._log_gate(state, element), element[1]))
+
+    def keep(self, state: Float[Array, " hidden"], element: Decay | Pending) -> Float[Array, " hidden"]:
+        """sigmoid(c)."""
+        return jnp.exp(self._log_gate(state, element))
+
+    def _log_gate(self, state: Float[Array, " hidden"], element: Decay | Pending) -> Float[Array, " hidden"]:
+        if self.recurrent_weight is None:
+            return element[0]
+        return jax.nn.log_sigmoid(element[0] + self.recurrent_weight @ state)
 
     @property
     def combine(self) -> Callable[[LinearStep, LinearStep], LinearStep]:

@@ -96,3 +96,8 @@ class GRU(Cell):
         z = jax.nn.sigmoid(input_z + recurrent_z)
         n = jnp.tanh(input_n + recurrent_n)
         return (1 - z) * n + z * h
+
+    def keep(self, state: Float[Array, " hidden"], element: Float[Array, " three_hidden"]) -> Float[Array, " hidden"]:
+        """z."""
+        rows = slice(self.hidden_size, 2 * self.hidden_size)
+        return jax.nn.sigmoid(element[rows] + self.recurrent_weight[rows] @ state)

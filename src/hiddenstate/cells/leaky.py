@@ -10,6 +10,15 @@ import numpy as np
 from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import TimeConstants, named_nonlinearity, time_constants, weights, whole
+from hiddenstate.cells.signs import (
+    Currents,
+    RecurrentWeight,
+    Signs,
+    currents_of,
+    recurrent_weight,
+    signs_told,
+    weight_of,
+)
 from hiddenstate.core import Frozen, register
 from hiddenstate.ops.nonlinearities import nonlinearity
 
@@ -27,9 +36,11 @@ class Leaky(Cell):
     `time_constants` is one number for all units, a tuple ``(shortest, longest)`` over which the units are
     spread evenly in the logarithm, or a list or array of one a unit. They are part of the model but fixed,
     unless ``learn_time_constants=True``: then their logarithms are parameters, so that they stay positive.
+
+    With `signs` each unit is excitatory or inhibitory, as in `Vanilla`.
     """
 
-    recurrent_weight: Float[Array, "hidden hidden"]
+    recurrent_weight: RecurrentWeight
     input_weight: Float[Array, "hidden input"]
     bias: Float[Array, " hidden"]
     log_time_constants: Float[Array, " hidden"] | Frozen
@@ -48,6 +59,7 @@ class Leaky(Cell):
         nonlinearity: str = "tanh",
         recurrent_init: str | Initialiser = "orthogonal",
         input_init: str | Initialiser = "glorot",
+        signs: Signs = None,
     ):
         self.input_size = whole("input_size", input_size)
         self.hidden_size = whole("hidden_size", hidden_size)
@@ -55,15 +67,22 @@ class Leaky(Cell):
         logarithms = _log_time_constants(time_constants, hidden_size)
         self.log_time_constants = logarithms if learn_time_constants else Frozen(logarithms)
         recurrent_key, input_key = jr.split(key)
-        self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
+        drawn = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
+        self.recurrent_weight = recurrent_weight(drawn, signs)
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
 
     def options(self) -> dict[str, Any]:
         """Those of its form; time constants that are not learned belong to it."""
+        held = {**super().options(), **signs_told(self.recurrent_weight)}
         if isinstance(self.log_time_constants, Frozen):
-            return {**super().options(), "time_constants": _as_range(self.time_constants.tolist())}
-        return {**super().options(), "learn_time_constants": True}
+            return {**held, "time_constants": _as_range(self.time_constants.tolist())}
+        return {**held, "learn_time_constants": True}
+
+    @property
+    def dynamics_weight(self) -> Float[Array, "hidden hidden"]:
+        """W, with the signs that it is bound to."""
+        return weight_of(self.recurrent_weight)
 
     @property
     def time_constants(self) -> Float[Array, " hidden"]:
@@ -78,8 +97,17 @@ class Leaky(Cell):
     def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """(1 - alpha) h + alpha phi(W h + element)."""
         alpha = -jnp.expm1(-1 / self.time_constants)
-        drive = nonlinearity(self.nonlinearity)(self.recurrent_weight @ state + element)
+        drive = nonlinearity(self.nonlinearity)(self.dynamics_weight @ state + element)
         return (1 - alpha) * state + alpha * drive
+
+    def currents(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Currents:
+        """The parts of W h + element: what excites, what inhibits, and what comes from outside."""
+        return currents_of(self.dynamics_weight, state, element)
+
+    def keep(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
+        """1 - alpha."""
+        del state, element
+        return jnp.exp(-1 / self.time_constants)
 
 
 def _log_time_constants(value: TimeConstants, hidden_size: int) -> Float[Array, " hidden"]:

@@ -115,6 +115,12 @@ class LSTM(Cell):
             o = o + self.peephole[2] * c
         return LSTMState(c, jax.nn.sigmoid(o) * jnp.tanh(c))
 
+    def keep(self, state: LSTMState, element: Float[Array, " four_hidden"]) -> Float[Array, " hidden"]:
+        """f, which protects the internal state."""
+        rows = slice(self.hidden_size, 2 * self.hidden_size)
+        logit = element[rows] + self.recurrent_weight[rows] @ state.h
+        return jax.nn.sigmoid(logit if self.peephole is None else logit + self.peephole[1] * state.c)
+
     def output(self, state: LSTMState) -> Float[Array, " hidden"]:
         """h."""
         return state.h

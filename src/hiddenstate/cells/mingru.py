@@ -63,6 +63,11 @@ class MinGRU(Cell, AssociativeRecurrence):
         """(1 - z) h + z c."""
         return apply(state, element)
 
+    def keep(self, state: Float[Array, " hidden"], element: Decay | LogAffine) -> Float[Array, " hidden"]:
+        """1 - z."""
+        del state
+        return jnp.exp(element.log_a)
+
     def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
         """Two affine steps as one."""
         return join(earlier, later)

@@ -60,6 +60,11 @@ class MinLSTM(Cell, AssociativeRecurrence):
         """f' h + i' c."""
         return apply(state, element)
 
+    def keep(self, state: Float[Array, " hidden"], element: Decay | LogAffine) -> Float[Array, " hidden"]:
+        """f'."""
+        del state
+        return jnp.exp(element.log_a)
+
     def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
         """Two affine steps as one."""
         return join(earlier, later)

@@ -9,6 +9,15 @@ import jax.random as jr
 from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import how_many_biases, named_nonlinearity, weights, whole
+from hiddenstate.cells.signs import (
+    Currents,
+    RecurrentWeight,
+    Signs,
+    currents_of,
+    recurrent_weight,
+    signs_told,
+    weight_of,
+)
 from hiddenstate.core import register
 from hiddenstate.ops.nonlinearities import nonlinearity
 
@@ -28,9 +37,13 @@ class Vanilla(Cell):
     There is one bias, or as many as `biases` says: none, or two, which are added and both learned. Two make no
     richer model, but they are what torch has: a network that comes from there (`hs.from_torch`) goes back unchanged
     and learns on as it would there.
+
+    With `signs` each unit is excitatory or inhibitory (Dale's law, in the reading of seed 001, Theoretical
+    Neuroscience): all weights that leave it, a column of :math:`W`, have its sign, however the network learns.
+    ``signs=0.8`` makes four of five units excitatory, the first ones; a list of 1 and -1 says it of each.
     """
 
-    recurrent_weight: Float[Array, "hidden hidden"]
+    recurrent_weight: RecurrentWeight
     input_weight: Float[Array, "hidden input"]
     bias: Float[Array, " hidden"] | None
     input_size: int = eqx.field(static=True)
@@ -48,19 +61,27 @@ class Vanilla(Cell):
         biases: int = 1,
         recurrent_init: str | Initialiser = "orthogonal",
         input_init: str | Initialiser = "glorot",
+        signs: Signs = None,
     ):
         self.input_size = whole("input_size", input_size)
         self.hidden_size = whole("hidden_size", hidden_size)
         self.nonlinearity = named_nonlinearity(nonlinearity)
         recurrent_key, input_key = jr.split(key)
-        self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
+        drawn = weights("recurrent_init", recurrent_init, recurrent_key, (hidden_size, hidden_size))
+        self.recurrent_weight = recurrent_weight(drawn, signs)
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size) if how_many_biases("biases", biases) > 0 else None
         self.recurrent_bias = jnp.zeros(hidden_size) if biases > 1 else None
 
     def options(self) -> dict[str, Any]:
         """Those of its form."""
-        return {**super().options(), "biases": sum(b is not None for b in (self.bias, self.recurrent_bias))}
+        biases = sum(b is not None for b in (self.bias, self.recurrent_bias))
+        return {**super().options(), "biases": biases, **signs_told(self.recurrent_weight)}
+
+    @property
+    def dynamics_weight(self) -> Float[Array, "hidden hidden"]:
+        """W, with the signs that it is bound to."""
+        return weight_of(self.recurrent_weight)
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
@@ -71,4 +92,8 @@ class Vanilla(Cell):
 
     def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """phi(W h + element)."""
-        return nonlinearity(self.nonlinearity)(self.recurrent_weight @ state + element)
+        return nonlinearity(self.nonlinearity)(self.dynamics_weight @ state + element)
+
+    def currents(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Currents:
+        """The parts of W h + element: what excites, what inhibits, and what comes from outside."""
+        return currents_of(self.dynamics_weight, state, element)
