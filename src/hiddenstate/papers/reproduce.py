@@ -20,6 +20,8 @@ from hiddenstate.report.tables import to_csv, write_text
 
 PAPERS: dict[str, str] = {
     "choe2017-fig5": "choe2017_fig5",
+    "sohldickstein2015": "sohldickstein2015",
+    "feng2024": "feng2024",
     "switching2024": "switching2024",
     "linderman": "linderman",
 }
