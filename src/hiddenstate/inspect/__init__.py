@@ -1,6 +1,7 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
 from hiddenstate.inspect import beliefs, dynamics, gradients
+from hiddenstate.inspect.costs import Cost, CostSizes, Exponent, cost, depth, fit_exponent
 from hiddenstate.inspect.diversity import Diversity, particles
 from hiddenstate.inspect.duality import GaussianClasses, Layer, SymbolClasses, log_linear
 from hiddenstate.inspect.graphs import example_graph, graph
@@ -21,8 +22,11 @@ from hiddenstate.inspect.switching_study import SwitchingStudy, switch_informati
 from hiddenstate.inspect.variational import VariationalPosterior, variational_update
 
 __all__ = [
+    "Cost",
+    "CostSizes",
     "Diversity",
     "Explicit",
+    "Exponent",
     "GaussianClasses",
     "Homomorphism",
     "Independence",
@@ -43,8 +47,11 @@ __all__ = [
     "as_switching",
     "beliefs",
     "compare_posteriors",
+    "cost",
+    "depth",
     "dynamics",
     "example_graph",
+    "fit_exponent",
     "gradients",
     "graph",
     "homomorphism",

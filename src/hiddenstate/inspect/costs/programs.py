@@ -1,0 +1,81 @@
+"""The programs whose cost is measured: the log-probability of sequences, and its gradient, compiled."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from hiddenstate.core import Arrays, SequenceModel, partition
+from hiddenstate.inference.score import masked_log_probs
+from hiddenstate.inspect.costs.operations import operations
+from hiddenstate.strategies import Strategy
+
+What = Literal["evaluation", "gradient"]
+
+
+class Memory(NamedTuple):
+    """Bytes that a program needs beside its arguments: while it runs, and for what comes out."""
+
+    temporary: int
+    output: int
+
+    @property
+    def total(self) -> int:
+        """Both."""
+        return self.temporary + self.output
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One compiled program with what it is called with."""
+
+    run: Callable[[], Any]
+    compile_seconds: float
+    memory: Memory | None
+    operations: int
+
+
+def program(model: SequenceModel, arrays: Arrays, strategy: Strategy, what: What) -> Program:
+    """`hs.log_prob` of these sequences, in sum, or its gradient by all that is learned, compiled for them."""
+    learned, rest = partition(model)
+    dynamic, static = eqx.partition(rest, eqx.is_array)
+
+    def total(learned: Any, dynamic: Any, arrays: Arrays) -> Any:
+        whole = eqx.combine(learned, dynamic, static)
+        return masked_log_probs(whole, arrays, strategy)[0].sum()
+
+    called = total if what == "evaluation" else jax.value_and_grad(total)
+    arguments = (learned, dynamic, arrays)
+    began = time.perf_counter()
+    compiled = jax.jit(called).lower(*arguments).compile()
+    seconds = time.perf_counter() - began
+    return Program(lambda: compiled(*arguments), seconds, _memory(compiled), operations(called, *arguments))
+
+
+def _memory(compiled: Any) -> Memory | None:
+    """What the compiler says that the program needs; None where a backend does not say."""
+    try:
+        found = compiled.memory_analysis()
+        return Memory(int(found.temp_size_in_bytes), int(found.output_size_in_bytes))
+    except (AttributeError, NotImplementedError, jax.errors.JaxRuntimeError):
+        return None
+
+
+def least_seconds(programs: Sequence[Program], repeats: int) -> list[float]:
+    """The least time of each program in so many turns; all have a turn before any has the next.
+
+    What else goes on in a machine makes programs slower and never faster. A first call of each does not count.
+    """
+    for each in programs:
+        jax.block_until_ready(each.run())
+    times = np.full((repeats, len(programs)), np.inf)
+    for turn in range(repeats):
+        for number, each in enumerate(programs):
+            began = time.perf_counter()
+            jax.block_until_ready(each.run())
+            times[turn, number] = time.perf_counter() - began
+    return times.min(axis=0).tolist() if repeats else [float("nan")] * len(programs)
