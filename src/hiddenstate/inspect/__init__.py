@@ -1,6 +1,7 @@
 """Tools that show what a hidden state knows: of any model, by its contract alone."""
 
 from hiddenstate.inspect import beliefs, dynamics, gradients
+from hiddenstate.inspect.computations import Computation, computation, computation_of
 from hiddenstate.inspect.costs import Cost, CostSizes, Exponent, cost, depth, fit_exponent
 from hiddenstate.inspect.diversity import Diversity, particles
 from hiddenstate.inspect.duality import GaussianClasses, Layer, SymbolClasses, log_linear
@@ -22,6 +23,7 @@ from hiddenstate.inspect.switching_study import SwitchingStudy, switch_informati
 from hiddenstate.inspect.variational import VariationalPosterior, variational_update
 
 __all__ = [
+    "Computation",
     "Cost",
     "CostSizes",
     "Diversity",
@@ -47,6 +49,8 @@ __all__ = [
     "as_switching",
     "beliefs",
     "compare_posteriors",
+    "computation",
+    "computation_of",
     "cost",
     "depth",
     "dynamics",
