@@ -59,7 +59,7 @@ def test_the_folder_holds_tables_models_and_plots(data, tmp_path):
     made = comparison(data(), ["vanilla", "unigram"])
     write_comparison(made, tmp_path, about={"seed": 7}, key=jr.key(0))
     files = {path.name for path in tmp_path.iterdir()}
-    assert files == PLOTS | {"table.csv", "table.json", "about.json", "models"}
+    assert files == PLOTS | {"table.csv", "table.json", "about.json", "models", "report.html"}
     rows = json.loads((tmp_path / "table.json").read_text())
     assert rows == [asdict(row) for row in made.rows]
     assert pl.read_csv(tmp_path / "table.csv")["nats_per_step"].to_list() == [1.0, 1.5]

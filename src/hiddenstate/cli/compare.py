@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hiddenstate.cli.console import note, say
-from hiddenstate.cli.options import MODELS, Given, Seed, expanded
+from hiddenstate.cli.errors import command_line
+from hiddenstate.cli.options import MODELS, Given, Plots, Seed, expanded
 from hiddenstate.cli.reading import LabelledReading, described, listed
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ DEFAULT = "sunspots"
 
 @expanded(LabelledReading, "reading")
 def compare(
+    ctx: typer.Context,
     reading: LabelledReading,
     data: Annotated[
         str | None,
@@ -59,13 +61,15 @@ def compare(
         ),
     ] = None,
     given: Given = 0,
+    plots: Plots = "png",
     seed: Seed = 0,
 ) -> None:
     """Say which model predicts your sequences best.
 
     Several models are fitted to one part of the data and scored on another,
     beside trivial baselines: in nats per step, with standard errors. The
-    ranked table is printed, and written to a folder with plots and models.
+    ranked table is printed, and written to a folder with models, plots and
+    report.html, a page for the browser.
 
     With --target models are compared by how they answer: a label of each
     sequence, or of each step.
@@ -93,8 +97,9 @@ def compare(
     note(result.split)
     print_ranking(result)
     say(meaning(result))
-    write_comparison(result, out, about=about, key=plot_key)
-    say(f"table, plots and models are in {out}/")
+    command = command_line(ctx, seed=seed)
+    write_comparison(result, out, about=about, key=plot_key, plots=plots, command=command)
+    say(f"table, plots and models are in {out}/; open {out / 'report.html'} in a browser")
 
 
 def _compare(sequences: Any, known: Any, models: list[str] | None, key: Any, seed: int, **sizes: Any) -> "Comparison":

@@ -1,9 +1,10 @@
 """What a person can put right becomes one sentence on standard error and exit code 2, without a traceback."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -27,11 +28,24 @@ _FLAGS = (
 """Arguments of the library's functions that its sentences name, and the options that give them here."""
 
 
+_WORDS = "hiddenstate.words"
+
+
+def command_line(ctx: typer.Context, **options: Any) -> str:
+    """What was typed, with the options that were left out and decide what comes of it."""
+    words = ["hiddenstate", *ctx.meta.get(_WORDS, [])]
+    for name, value in options.items():
+        if not any(word == f"--{name}" or word.startswith(f"--{name}=") for word in words):
+            words += [f"--{name}", str(value)]
+    return shlex.join(words)
+
+
 class Commands(TyperGroup):
     """The commands, with the library's errors told as sentences."""
 
     def parse_args(self, ctx, args):
         """Leave --help to the command, where one is named: typer loads pydantic to see that it was not given here."""
+        ctx.meta.setdefault(_WORDS, list(args))
         if args and args[0] in self.commands:
             self.add_help_option = False
         return super().parse_args(ctx, args)

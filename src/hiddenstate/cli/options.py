@@ -5,7 +5,7 @@ from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -38,6 +38,7 @@ Given = Annotated[
         help="Read the first so many steps of each sequence without scoring them: the likelihood given these.",
     ),
 ]
+Plots = Annotated[Literal["png", "svg"], typer.Option(help="How plots are written, beside the page.")]
 Seed = Annotated[int, typer.Option(help="Where all random numbers come from: same seed, same result.")]
 
 

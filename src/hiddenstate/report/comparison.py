@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from itertools import compress, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -18,7 +18,9 @@ from hiddenstate.core import FileError, Pairs
 from hiddenstate.core.storage import VERSION
 from hiddenstate.files import save
 from hiddenstate.learn.compare import Comparison, Row
+from hiddenstate.report.comparison_page import comparison_page
 from hiddenstate.report.cumulative import plot_cumulative
+from hiddenstate.report.page import write_page
 from hiddenstate.report.predictions import plot_predictions
 from hiddenstate.report.ranking import plot_ranking, unit_of
 from hiddenstate.report.tables import to_csv, to_json, write_text
@@ -34,12 +36,18 @@ def make_folder(folder: str | Path) -> None:
 
 
 def write_comparison(
-    comparison: Comparison, folder: str | Path, *, about: Mapping[str, Any], key: PRNGKeyArray
+    comparison: Comparison,
+    folder: str | Path,
+    *,
+    about: Mapping[str, Any],
+    key: PRNGKeyArray,
+    plots: Literal["png", "svg"] = "png",
+    command: str = "",
 ) -> None:
-    """Write table.csv, table.json, about.json, models and plots; the key is for bands that are sampled.
+    """Write table.csv, table.json, about.json, models, plots and report.html; the key is for what is sampled.
 
     Where models were learned from several seeds, seeds.csv has the score of each.
-    `about` says what was compared, on which data and with which seed.
+    `about` says what was compared, on which data and with which seed; `command` is what to type for the same.
     """
     folder = Path(folder)
     make_folder(folder)
@@ -53,14 +61,18 @@ def write_comparison(
     write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", folder / "about.json")
     for name, model in comparison.models.items():
         save(model, folder / "models" / f"{name}.safetensors")
-    if not np.isfinite(comparison.rows[0].nats_per_step):
-        return
-    plot_ranking(comparison, folder / "ranking.png")
-    plot_training(comparison, folder / "training.png")
-    if isinstance(comparison.test, Pairs):
-        return
-    plot_predictions(comparison, folder / "predictions.png", key=key)
-    plot_cumulative(comparison, folder / "cumulative.png")
+    if np.isfinite(comparison.rows[0].nats_per_step):
+        _draw_plots(comparison, folder, plots, key)
+    page = comparison_page(comparison, meaning(comparison), about=about, key=key, command=command)
+    write_page(page, folder / "report.html")
+
+
+def _draw_plots(comparison: Comparison, folder: Path, form: str, key: PRNGKeyArray) -> None:
+    plot_ranking(comparison, folder / f"ranking.{form}")
+    plot_training(comparison, folder / f"training.{form}")
+    if not isinstance(comparison.test, Pairs):
+        plot_predictions(comparison, folder / f"predictions.{form}", key=key)
+        plot_cumulative(comparison, folder / f"cumulative.{form}")
 
 
 def print_ranking(comparison: Comparison) -> None:

@@ -23,7 +23,7 @@ SCRIPTS = ("scales.js", "layers.js", "hover.js", "view.js", "page.js")
 """The files of `assets` that are put together to the script of a page, in this order."""
 
 DIGITS = 7
-"""So many digits of each number are kept in the data of charts."""
+"""So many digits of each number are kept in the data of charts; of a heat map, whose cells are many, half as many."""
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
@@ -49,7 +49,8 @@ class Table:
 class Slides:
     """Charts of one thing after another, such as sequences, with a slider to go through them.
 
-    `charts` holds, for each label, the charts that are shown beside each other: equally many for all.
+    `title` says what the slider chooses. `charts` holds, for each label, the charts that are shown beside each other:
+    equally many for all.
     """
 
     title: str
@@ -154,14 +155,15 @@ def _embedded(charts: list[dict[str, Any]]) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _shortened(value: Any) -> Any:
+def _shortened(value: Any, digits: int = DIGITS) -> Any:
     """The same data with floats of a few digits."""
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
+        return float(f"{value:.{digits}g}")
     if isinstance(value, list):
-        return [_shortened(one) for one in value]
+        return [_shortened(one, digits) for one in value]
     if isinstance(value, dict):
-        return {name: _shortened(one) for name, one in value.items()}
+        kept = DIGITS // 2 if value.get("kind") == "heat" else DIGITS
+        return {name: _shortened(one, kept if name == "values" else DIGITS) for name, one in value.items()}
     return value
 
 
@@ -232,11 +234,13 @@ def _slides(slides: Slides, charts: list[dict[str, Any]]) -> str:
     charts += [chart.plain() for shown in slides.charts for chart in shown]
     labels = escape(json.dumps(list(slides.labels), ensure_ascii=False))
     figures = "".join(_figure(first + i, chart) for i, chart in enumerate(slides.charts[0]))
+    alone = " hidden" if len(slides.labels) == 1 else ""
     return (
         f'<div class="slides" data-first="{first}" data-each="{each}" data-labels="{labels}">'
-        f"<h3>{escape(slides.title)}</h3>{_paragraphs(slides.text)}"
-        f'<label class="slider"><input type="range" min="0" max="{len(slides.labels) - 1}" value="0" step="1" '
-        f'aria-label="{escape(slides.title)}"><output>{escape(slides.labels[0])}</output></label>'
+        f"{_paragraphs(slides.text)}"
+        f'<label class="slider"><span>{escape(slides.title)}</span>'
+        f'<input type="range" min="0" max="{len(slides.labels) - 1}" value="0" step="1"{alone}>'
+        f"<output>{escape(slides.labels[0])}</output></label>"
         f'<div class="charts">{figures}</div></div>'
     )
 

@@ -25,7 +25,7 @@ def plot_ranking(comparison: Comparison, path: str | Path) -> None:
     with style.canvas(path, 8.5, max(2.2, 1.3 + 0.3 * len(comparison.rows))) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for place, row in zip(places, rows, strict=True):
-            if _is_far(row, rows):
+            if is_far(row, rows):
                 continue
             colour = style.FAINT if row.baseline else style.MAIN
             fill = "white" if row.baseline else colour
@@ -66,8 +66,8 @@ def _mark_optimal(axes: "Axes", optimal: float | None) -> None:
 
 def _leave_out_far(left: "Axes", right: "Axes", rows: list[Row]) -> None:
     """Models far behind the worst baseline are told by an arrow, so that they do not squeeze the others."""
-    near = [row for row in rows if not _is_far(row, rows)]
-    far = [(place, row) for place, row in enumerate(rows) if _is_far(row, rows)]
+    near = [row for row in rows if not is_far(row, rows)]
+    far = [(place, row) for place, row in enumerate(rows) if is_far(row, rows)]
     if not far:
         return
     for axes, value, error in (
@@ -89,7 +89,8 @@ def _leave_out_far(left: "Axes", right: "Axes", rows: list[Row]) -> None:
             )
 
 
-def _is_far(row: Row, rows: list[Row]) -> bool:
+def is_far(row: Row, rows: list[Row]) -> bool:
+    """Whether a model is so far behind the worst baseline that it would squeeze the others."""
     known = [r.difference for r in rows if r.baseline]
     limit = max(2 * max(known, default=np.inf), 3 * float(np.median([r.difference for r in rows])))
     return row.difference > limit > 0

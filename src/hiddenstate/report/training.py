@@ -20,7 +20,7 @@ def plot_training(comparison: Comparison, path: str | Path) -> None:
 
     baselines = [row.model for row in comparison.rows if row.baseline]
     colour = style.colours(comparison.models, baselines)
-    curves = {name: _curve(comparison.histories[name]) for name in comparison.models}
+    curves = {name: curve_of(comparison.histories[name]) for name in comparison.models}
     with style.canvas(path, 8, 4.2) as figure:
         axes = figure.subplots()
         for name in sorted(set(curves) - set(baselines)):
@@ -28,7 +28,7 @@ def plot_training(comparison: Comparison, path: str | Path) -> None:
         levels = [(float(curves[n][1][-1]), n, colour[n]) for n in baselines if len(curves[n][1])]
         for level, _, grey in levels:
             axes.axhline(level, color=grey, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        axes.set_ylim(*_range(curves, baselines))
+        axes.set_ylim(*range_of(curves, baselines))
         axes.set_xlim(left=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.label_ends(axes, levels)
@@ -46,12 +46,15 @@ def _draw_curve(axes: "Axes", steps: np.ndarray, values: np.ndarray, colour: str
         axes.plot(steps[best], values[best], "o", color=colour, markersize=5, zorder=3)
 
 
-def _curve(history: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def curve_of(history: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Updates and validation, where that was computed."""
     seen = history.filter(pl.col("validation").is_not_null())
     return seen["step"].to_numpy(), seen["validation"].to_numpy()
 
 
-def _range(curves: dict[str, tuple[np.ndarray, np.ndarray]], baselines: list[str]) -> tuple[float | None, float | None]:
+def range_of(
+    curves: dict[str, tuple[np.ndarray, np.ndarray]], baselines: list[str]
+) -> tuple[float | None, float | None]:
     """Limits that show how curves begin and where they are best; overfitting may leave the frame."""
     finite = {name: values[np.isfinite(values)] for name, (_, values) in curves.items()}
     finite = {name: values for name, values in finite.items() if len(values)}

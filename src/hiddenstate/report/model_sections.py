@@ -1,0 +1,65 @@
+"""Sections of a page that look at models on data: what they expect, how calibrated they are, what they keep."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+
+from hiddenstate._types import PRNGKeyArray
+from hiddenstate.core import HiddenStateError, Pairs, Sequences
+from hiddenstate.learn import evaluate
+from hiddenstate.report.calibration_charts import calibration_charts
+from hiddenstate.report.page import Section
+from hiddenstate.report.prediction_charts import forecast_slides, prediction_charts
+from hiddenstate.report.state_charts import state_slides
+
+MOST_JUDGED = 20_000
+"""Calibration is judged on at most so many steps."""
+
+
+def left_out(title: str, make: Callable[[], Section]) -> Section:
+    """The section, or where it cannot be made a sentence that says why."""
+    try:
+        return make()
+    except HiddenStateError as error:
+        return Section(title, f"Left out: {error}")
+
+
+def prediction_section(name: str, model: Any, data: Sequences, *, key: PRNGKeyArray) -> Section:
+    """What a model expected at each step, beside what came."""
+    text = f"What {name} expected at each step, given all before it, and what came."
+    return Section("Predictions", text, prediction_charts(model, data, key=key, name=name))
+
+
+def forecast_section(models: Mapping[str, Any], data: Sequences, *, key: PRNGKeyArray) -> Section:
+    """What models say of the steps to come, from inside the data, beside what followed."""
+    text = "Sampled futures from steps inside the data, and what followed; nothing behind the line was seen."
+    return Section("Forecasts", text, slides=[forecast_slides(models, data, key=key)])
+
+
+def calibration_section(
+    models: Mapping[str, Any], data: Sequences | Pairs, colours: Mapping[str, int], *, key: PRNGKeyArray
+) -> Section:
+    """Whether what models say happens with a probability does happen as often."""
+    some = _some(data)
+    found = {name: evaluate(model, some, key=jr.fold_in(key, i)) for i, (name, model) in enumerate(models.items())}
+    charts = calibration_charts(found, colours)
+    if not charts:
+        raise HiddenStateError("answers that are written step by step are not judged one by one.")
+    what = "answer" if isinstance(data, Pairs) else "step"
+    return Section(
+        "Calibration", f"Whether what a model gives a probability happens as often, {what} by {what}.", charts
+    )
+
+
+def _some(data: Any) -> Any:
+    """Sequences from the first on, until they have enough steps."""
+    lengths = np.asarray((data.sources if isinstance(data, Pairs) else data).lengths)
+    count = max(1, int(np.searchsorted(np.cumsum(lengths), MOST_JUDGED, side="right")))
+    return data if count >= len(data) else data[list(range(count))]
+
+
+def state_section(models: Mapping[str, Any], data: Sequences) -> Section:
+    """Hidden states and beliefs over time."""
+    return Section("States and beliefs", slides=[state_slides(models, data)])

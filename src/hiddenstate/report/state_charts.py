@@ -1,0 +1,136 @@
+"""Hidden states and beliefs over time, as charts to go through sequence by sequence."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from hiddenstate.core import HiddenStateError, Sequences, has, name_of
+from hiddenstate.inference import filter as filtered
+from hiddenstate.inference import states
+from hiddenstate.ops.vectors import as_vector
+from hiddenstate.report.charts import Band, Chart, Heat, Layer, Line, Points
+from hiddenstate.report.forecasts import symbol_names
+from hiddenstate.report.page import Slides
+from hiddenstate.report.tables import visible
+from hiddenstate.report.windows import MOST_STEPS, observed_values, spread, starts_of
+
+MOST_UNITS = 64
+MOST_LINES = 4
+MOST_SEQUENCES = 12
+MOST_CELLS = 120_000
+"""So many cells all heat maps of a page have together, so that it stays small."""
+
+MOST_NUMBERS = 5e7
+"""States of more numbers than these are not computed for a page."""
+
+Draw = Callable[[int, np.ndarray], Chart]
+"""The chart of one sequence, by its number, at some steps."""
+
+
+def state_slides(models: Mapping[str, Any], data: Sequences) -> Slides:
+    """The observations and what each model keeps of them, a slide for each of some sequences."""
+    rows = spread(len(data), max(1, min(MOST_SEQUENCES, MOST_CELLS // (32 * MOST_STEPS * max(1, len(models))))))
+    first = starts_of(data)[rows]
+    stops = np.minimum(np.asarray(data.lengths)[rows], first + MOST_STEPS)
+    part = data.select(rows).window(0, stops)
+    draws = [_drawing(name, model, part) for name, model in models.items() if _has_state(model)]
+    if not draws:
+        raise HiddenStateError("no model has a hidden state.")
+    shown = [np.arange(a, b) for a, b in zip(first, stops, strict=True)]
+    charts = [[_observations(part, i, steps), *(draw(i, steps) for draw in draws)] for i, steps in enumerate(shown)]
+    text = (
+        "Networks: the numbers of the hidden state before each step, blue above and orange below zero. Models with "
+        "hidden variables: what the observations up to each step say of them."
+    )
+    return Slides("Sequence", [data.names[row] for row in rows], charts, text)
+
+
+def _has_state(model: Any) -> bool:
+    return any(leaf.size for leaf in jax.tree.leaves(model.initial()))
+
+
+def _observations(data: Sequences, number: int, steps: np.ndarray) -> Chart:
+    columns = data.schema.columns[:8]
+    axis = f"step of {data.names[number]}"
+    if columns[0].kind == "symbol" and len(columns) == 1:
+        names = [visible(name) for name in symbol_names(columns[0])]
+        layer = Points(steps, observed_values(data, number, 0)[steps], colour="ink")
+        return Chart("Observations", axis, "", [layer], y_names=names)
+    layers = [
+        Line(
+            steps,
+            observed_values(data, number, i)[steps],
+            name=column.name if len(columns) > 1 else "",
+            colour="ink" if len(columns) == 1 else i,
+        )
+        for i, column in enumerate(columns)
+    ]
+    return Chart("Observations", axis, columns[0].name if len(columns) == 1 else "", layers)
+
+
+def _drawing(name: str, model: Any, data: Sequences) -> Draw:
+    """How the state of a model is drawn: as probabilities, as means with bands, or as the numbers it is made of."""
+    if has(model, "filter"):
+        found = filtered(model, data)
+        probs = found if isinstance(found, jax.Array) else getattr(found, "marginals", None)
+        if probs is not None and np.ndim(probs) == 3:
+            return _probabilities(name, np.asarray(probs), data)
+        mean, covariance = getattr(found, "mean", None), getattr(found, "covariance", None)
+        if mean is not None and np.ndim(mean) == 3 and mean.shape[-1] > MOST_LINES:
+            return _cells(f"{name}: mean of the belief", np.asarray(mean, float), data)
+        if mean is not None and np.ndim(mean) == 3:
+            deviation = None if covariance is None else _deviations(np.asarray(covariance, float))
+            return _means(name, np.asarray(mean, float), deviation, data)
+    return _units(name, model, data)
+
+
+def _deviations(covariance: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.clip(np.diagonal(covariance, axis1=-2, axis2=-1), 0, None))
+
+
+def _probabilities(name: str, probs: np.ndarray, data: Sequences) -> Draw:
+    count = min(probs.shape[-1], MOST_UNITS)
+
+    def draw(number: int, steps: np.ndarray) -> Chart:
+        heat = Heat(steps, np.arange(count), probs[number, steps, :count].T, label="probability", limits=(0, 1))
+        names = [f"state {k + 1}" for k in range(count)]
+        return Chart(f"{name}: belief", f"step of {data.names[number]}", "", [heat], y_names=names)
+
+    return draw
+
+
+def _means(name: str, mean: np.ndarray, deviation: np.ndarray | None, data: Sequences) -> Draw:
+    def draw(number: int, steps: np.ndarray) -> Chart:
+        layers: list[Layer] = []
+        for k in range(mean.shape[-1]):
+            middle = mean[number, steps, k]
+            if deviation is not None:
+                reach = 2 * deviation[number, steps, k]
+                layers.append(Band(steps, middle - reach, middle + reach, colour=k))
+            layers.append(Line(steps, middle, name=f"z{k + 1}", colour=k))
+        note = "" if deviation is None else "Bands are two standard deviations of the belief to each side."
+        return Chart(f"{name}: belief", f"step of {data.names[number]}", "hidden variable", layers, note=note)
+
+    return draw
+
+
+def _units(name: str, model: Any, data: Sequences) -> Draw:
+    size = sum(leaf.size for leaf in jax.tree.leaves(model.initial()))
+    if size * data.length * len(data) > MOST_NUMBERS:
+        raise HiddenStateError(f"the states of {name_of(model)} over {data.length} steps are too many to show.")
+    flat = np.asarray(jax.vmap(jax.vmap(as_vector))(states(model, data)), float)
+    return _cells(f"{name}: hidden state", flat, data)
+
+
+def _cells(title: str, numbers: np.ndarray, data: Sequences) -> Draw:
+    """A heat map of numbers (sequence, time, unit)."""
+    count = min(numbers.shape[-1], MOST_UNITS)
+    note = f"The first {count} of {numbers.shape[-1]} numbers." if numbers.shape[-1] > count else ""
+
+    def draw(number: int, steps: np.ndarray) -> Chart:
+        heat = Heat(steps, np.arange(1, count + 1), numbers[number, steps, :count].T, label="activity", signed=True)
+        return Chart(title, f"step of {data.names[number]}", "unit", [heat], note=note)
+
+    return draw
