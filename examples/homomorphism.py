@@ -13,7 +13,7 @@ from common import report, settings
 
 import hiddenstate as hs
 from hiddenstate.inspect import Homomorphism
-from hiddenstate.report.beliefs import plot_homomorphisms
+from hiddenstate.report.homomorphisms import plot_homomorphisms
 
 STATES, SYMBOLS, LENGTH, UNITS = 3, 4, 30, 4
 

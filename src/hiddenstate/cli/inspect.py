@@ -7,6 +7,7 @@ import typer
 
 from hiddenstate.cli.console import say
 from hiddenstate.cli.errors import Commands
+from hiddenstate.cli.inspect_cost import cost
 from hiddenstate.cli.options import Seed
 
 inspect = typer.Typer(cls=Commands, name="inspect", no_args_is_help=True, rich_markup_mode="rich")
@@ -104,6 +105,9 @@ def switching(
     say(f"seed {seed}: {sequences} sequences of {steps} steps at each of {levels} levels, kept states {kept}")
     say(str(study))
     say(f"written to {out / 'switching.csv'} and {out / 'switching.png'}")
+
+
+inspect.command()(cost)
 
 
 def _loaded(model: str, examples: tuple[str, ...]) -> Any:
