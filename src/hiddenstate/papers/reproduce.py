@@ -20,10 +20,15 @@ from hiddenstate.report.tables import to_csv, write_text
 
 PAPERS: dict[str, str] = {
     "choe2017-fig5": "choe2017_fig5",
+    "choe2017-fig6": "choe2017_fig6",
+    "choe2017-fig7": "choe2017_fig7",
+    "choe2017-next": "choe2017_next",
+    "andreas2016": "andreas2016",
     "sohldickstein2015": "sohldickstein2015",
     "feng2024": "feng2024",
     "switching2024": "switching2024",
     "linderman": "linderman",
+    "tripp": "tripp",
 }
 """The module of each figure or claim, by the name it has on the command line."""
 
