@@ -25,11 +25,10 @@ class Found(NamedTuple):
 
     @property
     def slopes(self) -> np.ndarray:
-        """How steep q still is, as a share of what it could be: near zero where it is least."""
+        """How steep the speed still is, a number near zero where it is least."""
         matrices = self.jacobians - np.eye(self.points.shape[1])
-        steepest = np.linalg.norm(matrices, axis=(1, 2)) * self.speeds
         gradients = np.linalg.norm(np.einsum("nij,ni->nj", matrices, self.moves), axis=1)
-        return gradients / np.maximum(steepest, np.finfo(np.float64).tiny)
+        return gradients / np.maximum(self.speeds, np.finfo(self.speeds.dtype).tiny)
 
 
 def settle(
@@ -65,7 +64,7 @@ def _settle(map: Any, starts: Array, periods: Num[Array, " start"] | None, itera
         def improve(carry: Any) -> Any:
             number, h, move, jacobian, damping = carry
             normal = jacobian.T @ jacobian
-            added = damping * jnp.trace(normal) / len(h) + jnp.finfo(h.dtype).tiny
+            added = damping * (jnp.trace(normal) / len(h) + jnp.linalg.norm(move))
             factor = jax.scipy.linalg.cho_factor(normal + added * jnp.eye(len(h), dtype=h.dtype))
             there = h - jax.scipy.linalg.cho_solve(factor, jacobian.T @ move)
             new_move, new_jacobian = at(there)

@@ -63,8 +63,8 @@ def motion_of(model: Any, x: Any = None, input: Any = None) -> Motion:
         return Motion(model, None)
     if x is not None:
         return Motion(model, _observed(model, x))
-    cell = getattr(model, "cell", model)
-    if hasattr(cell, "input_size"):
+    cell = own_cell(model)
+    if cell is not None:
         return Motion(model, cell.prepare(_cell_input(cell, input)))
     if input is not None:
         raise HiddenStateError(
@@ -85,11 +85,21 @@ def visited(model: Any, count: int, *, key: PRNGKeyArray, data: Any = None) -> F
     pool = _on_data(model, data) if data is not None else _drawn(model, count, draw_key)
     picked = np.asarray(jr.choice(pick_key, len(pool), (count,), replace=len(pool) < count))
     found = pool[picked]
-    if data is None and not np.any(np.asarray(as_vector(getattr(model, "cell", model).initial()))):
+    cell = own_cell(model)
+    if data is None and cell is not None and not np.any(np.asarray(as_vector(cell.initial()))):
         reach = np.maximum(1.0, np.abs(pool).max(axis=0))
         half = np.asarray(jr.uniform(spread_key, (count // 2, pool.shape[1]), minval=-1.0, maxval=1.0))
         found = np.concatenate([found[: count - len(half)], reach * half])
     return found.astype(pool.dtype)
+
+
+def own_cell(model: Any) -> Any:
+    """The cell whose state is the model's, which may be the model itself; None where there is none."""
+    cell = getattr(model, "cell", model)
+    if not hasattr(cell, "input_size"):
+        return None
+    shapes = [jax.tree.map(lambda a: a.shape, jax.eval_shape(part.initial)) for part in (model, cell)]
+    return cell if shapes[0] == shapes[1] else None
 
 
 def known_states(model: Any, data: Any) -> Float[np.ndarray, "sequence time size"]:

@@ -12,7 +12,7 @@ from hiddenstate.inspect.dynamics.minimise import distinct, settle
 from hiddenstate.inspect.dynamics.motion import motion_of, positive, visited, whole
 
 LEVEL = 0.01
-"""The share of its steepest slope below which q counts as level."""
+"""The slope of the speed below which it counts as level."""
 
 
 @dataclass(frozen=True, eq=False)
