@@ -12,7 +12,7 @@ import numpy as np
 from hiddenstate import inference
 from hiddenstate._types import Array, PRNGKeyArray
 from hiddenstate.catalogue import build
-from hiddenstate.core import Column, Schema, Sequences
+from hiddenstate.core import Sequences
 from hiddenstate.data import tasks
 from hiddenstate.inference import data_for
 from hiddenstate.inspect.gradients import through_time
@@ -29,6 +29,13 @@ def of_spectral_radius(radius: float):
     return make
 
 
+RECALLERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "vanilla": ("vanilla", {"recurrent_init": of_spectral_radius(0.9)}),
+    "LSTM": ("lstm", {"forget_bias": 3.0}),
+}
+"""The networks that are to recall a symbol: the names of their cells, and options."""
+
+
 def networks(
     radii: tuple[float, ...], forget_biases: tuple[float, ...]
 ) -> dict[str, tuple[str, dict[str, Any], float | None]]:
@@ -41,12 +48,6 @@ def networks(
     for bias in forget_biases:
         found[f"LSTM, forget bias {bias:g}"] = ("lstm", {"forget_bias": bias}, None)
     return found
-
-
-def noise(sequences: int, length: int, symbols: int, *, key: PRNGKeyArray) -> Sequences:
-    """Symbols drawn independently: what no network can predict, so that the loss asks all of it."""
-    drawn = np.asarray(jr.randint(key, (sequences, length), 0, symbols), np.int32)
-    return Sequences.padded(drawn, schema=Schema((Column("symbol", "symbol", symbols),), scalar=True))
 
 
 class WayBack(NamedTuple):
