@@ -238,8 +238,8 @@ def _sooner(means: dict[int, list[dict[str, Any]]]) -> Claim:
     )
     return Claim(
         "With more units and a learning rate to suit, the predictions are recovered from much less data (Choe, Shin "
-        f"and Spencer 2017, section 4.1); here: {units[-1]} units reach a mean agreement of {ENOUGH:.0%}, and stay there, "
-        f"from fewer sequences than {units[0]}.",
+        f"and Spencer 2017, section 4.1); here: {units[-1]} units reach a mean agreement of {ENOUGH:.0%}, and stay "
+        f"there, from fewer sequences than {units[0]}.",
         "; ".join(f"{one} units: {'never' if np.isinf(least[one]) else f'{least[one]:,}'}" for one in units),
         holds,
         "" if holds else reason,
