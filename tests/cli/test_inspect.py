@@ -2,8 +2,10 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 import hiddenstate as hs
+from hiddenstate.cli import app
 
 
 def test_the_graph_of_a_saved_network(run, temps, tmp_path):
@@ -52,11 +54,12 @@ def test_what_is_wrong_is_said(fails, run, story, temps, tmp_path):
         assert result.stderr
 
 
-@pytest.mark.parametrize("words", [["inspect"], ["inspect", "graph"], ["inspect", "switching"]])
+@pytest.mark.parametrize("words", [["inspect"], ["inspect", "page"], ["inspect", "graph"], ["inspect", "switching"]])
 def test_help_has_an_example(run, words):
     result = run(*words, "--help")
     assert result.exit_code == 0
-    assert f"hiddenstate inspect {words[-1] if len(words) > 1 else 'graph'}" in result.output.split("Example:")[1]
+    shown = {"inspect": "gru.safetensors", "page": "gru.safetensors"}.get(words[-1], words[-1])
+    assert f"hiddenstate inspect {shown}" in result.output.split("Example:")[1]
 
 
 def test_help_imports_nothing_heavy():
@@ -84,3 +87,57 @@ def test_the_study_of_switching_is_written(run, fails, tmp_path):
     assert (out / "switching.png").stat().st_size > 10_000
     assert "cannot make the folder" in fails("inspect", "switching", "--out", out / "switching.csv")
     assert run("inspect", "switching", "--out", out, "--levels", 1).exit_code == 2
+
+
+@pytest.fixture(scope="module")
+def inspected(temps, weather, tmp_path_factory):
+    out = tmp_path_factory.mktemp("inspect") / "page"
+    words = ["inspect", temps, weather, "--sequence", "town", "--time", "day", "--out", out, "--plots", "svg"]
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.stderr
+    return out, result
+
+
+def test_a_model_and_data_make_a_page(inspected, temps, weather):
+    out, result = inspected
+    text = (out / "report.html").read_text()
+    for title in ("Score", "Predictions", "Forecasts", "Calibration", "States and beliefs", "Gradients"):
+        assert f"<h2>{title}</h2>" in text
+    assert f"hiddenstate inspect {temps} {weather} --sequence town" in text and "--seed 0" in text
+    assert f"open {out / 'report.html'} in a browser" in result.stdout
+
+
+def test_charts_of_a_page_are_written_as_files(inspected):
+    out, result = inspected
+    drawn = {path.name for path in out.glob("*.svg")}
+    assert {"predictions.svg", "forecasts.svg", "states-and-beliefs.svg"} <= drawn
+    assert all(f"drawn in {out / name}" in result.stdout for name in drawn)
+
+
+def test_a_model_that_is_called_as_a_command_is_given_with_its_folder(
+    run, fails, temps, weather, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "graph").write_bytes(temps.read_bytes())
+    assert run("inspect", "graph", "graph").stdout.startswith("RNN of Vanilla")
+    assert "nowhere.csv" in fails("inspect", "./graph", "nowhere.csv")
+    assert "nowhere.csv" in fails("inspect", "page", "graph", "nowhere.csv")
+
+
+@pytest.mark.parametrize("words", [["nowhere.safetensors", "x.csv"], ["--out", "x", "nowhere.safetensors", "x.csv"]])
+def test_a_first_word_that_is_no_command_is_a_model(fails, words):
+    assert "nowhere.safetensors" in fails("inspect", *words)
+
+
+def test_the_page_of_a_model_that_answers(run, tmp_path):
+    (tmp_path / "data.csv").write_text(
+        "who,x,label\n" + "".join(f"{w},{(w * s) % 3 / 2},{'ab'[w % 2]}\n" for w in range(12) for s in range(5))
+    )
+    model = tmp_path / "model.safetensors"
+    words = (tmp_path / "data.csv", "--sequence", "who")
+    made = run("fit", *words, "--model", "gru", "--target", "label", "--out", model, "--epochs", 1, "--hidden", 3)
+    assert made.exit_code == 0, made.stderr
+    result = run("inspect", model, *words, "--out", tmp_path / "page")
+    assert result.exit_code == 0, result.stderr
+    text = (tmp_path / "page" / "report.html").read_text()
+    assert "<h2>Calibration</h2>" in text and "<h2>Forecasts</h2>" not in text and "Left out" not in text

@@ -5,20 +5,87 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from hiddenstate.cli.console import say
-from hiddenstate.cli.errors import Commands
+from hiddenstate.cli.console import note, say
+from hiddenstate.cli.errors import Commands, command_line
 from hiddenstate.cli.inspect_cost import cost
-from hiddenstate.cli.options import Seed
+from hiddenstate.cli.options import Data, Given, ModelFile, Seed, expanded
+from hiddenstate.cli.reading import Rereading, load_model
 
-inspect = typer.Typer(cls=Commands, name="inspect", no_args_is_help=True, rich_markup_mode="rich")
+
+class Inspections(Commands):
+    """Commands of which `page` need not be named: it is meant where the first word is no command."""
+
+    def parse_args(self, ctx, args):
+        """Put `page` before words that begin with no command."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["page", *args]
+        return super().parse_args(ctx, args)
+
+
+inspect = typer.Typer(cls=Inspections, name="inspect", no_args_is_help=True, rich_markup_mode="rich")
 
 
 @inspect.callback()
 def about() -> None:
-    """Look inside a model: what is independent in it, and how minGRU infers a switch.
+    """Look inside a model: [bold]hiddenstate inspect MODEL DATA[/bold] writes a page for the browser.
+
+    Other words say what is independent in a model, and how minGRU infers a
+    switch. A model file that is called as one of the commands is given with
+    its folder: ./graph.
+
+    [bold]Example:[/bold] hiddenstate inspect gru.safetensors held-out.csv --out inspection
 
     [bold]Example:[/bold] hiddenstate inspect graph rnn --out graph.svg
     """
+
+
+@inspect.command()
+@expanded(Rereading, "reading")
+def page(
+    ctx: typer.Context,
+    model: ModelFile,
+    data: Data,
+    reading: Rereading,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for report.html and plots.")] = Path(
+        "inspection"
+    ),
+    plots: Annotated[
+        Literal["png", "svg"] | None, typer.Option(help="Write every chart as a file, too.", show_default="none")
+    ] = None,
+    given: Given = 0,
+    seed: Seed = 0,
+) -> None:
+    """Write a page that shows what a model does on data; the word `page` can be left out.
+
+    Its score, predictions beside what came, forecasts, calibration, hidden
+    states and beliefs over time, gradients and dynamics. What the model or
+    the data do not allow is left out, and the page says why.
+
+    [bold]Example:[/bold] hiddenstate inspect gru.safetensors held-out.csv --out inspection
+    """
+    import jax.random as jr
+
+    from hiddenstate.inference import data_for
+    from hiddenstate.learn.compare import given_words
+    from hiddenstate.report.drawing import draw_sections
+    from hiddenstate.report.model_page import model_page
+    from hiddenstate.report.page import write_page
+    from hiddenstate.report.selection import make_folder
+
+    network = load_model(model)
+    sequences = reading.read(data, network)
+    make_folder(out)
+    if given:
+        sequences = data_for(network, sequences, given)
+        note(given_words(given))
+    note(f"looks at {model.name}; seed {seed}")
+    command = command_line(ctx, seed=seed)
+    made = model_page(network, sequences, key=jr.key(seed), name=model.stem, source=data, command=command)
+    write_page(made, out / "report.html")
+    if plots is not None:
+        for path in draw_sections(made.sections, out, plots):
+            say(f"drawn in {path}")
+    say(f"open {out / 'report.html'} in a browser")
 
 
 @inspect.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hiddenstate.cli.console import note, say
+from hiddenstate.cli.errors import command_line
 from hiddenstate.cli.options import Seed
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def reproduce(
+    ctx: typer.Context,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A figure or claim, `all` of them, or `list` to see their names.")
     ] = "list",
@@ -29,7 +31,7 @@ def reproduce(
     """Run the figures and claims of the source papers, and say which of them hold.
 
     Every claim is printed with the figures of this run. Tables, plots and
-    claims go to a folder; a run that was interrupted goes on with the part
+    claims go to a folder, with report.html, a page for the browser; a run that was interrupted goes on with the part
     that was not ready.
 
     [bold]Example:[/bold] hiddenstate reproduce list
@@ -37,6 +39,8 @@ def reproduce(
     [bold]Example:[/bold] hiddenstate reproduce choe2017-fig5 --quick
     """
     from hiddenstate import papers
+    from hiddenstate.papers.page import reproduction_page
+    from hiddenstate.report.page import write_page
 
     if name == "list":
         for one in papers.PAPERS:
@@ -60,9 +64,11 @@ def reproduce(
         papers.write_reproduction(found, out / one, plots=plots)
         _say_claims(found)
         done.append(found)
+        write_page(reproduction_page(done, command_line(ctx, seed=seed)), out / "report.html")
     claims = [claim for found in done for claim in found.claims]
     minutes = (time.perf_counter() - began) / 60
-    say(f"{sum(claim.holds for claim in claims)} of {len(claims)} claims hold; {minutes:.1f} minutes; see {out}/")
+    say(f"{sum(claim.holds for claim in claims)} of {len(claims)} claims hold; {minutes:.1f} minutes")
+    say(f"tables and plots are in {out}/; open {out / 'report.html'} in a browser")
 
 
 def _say_claims(found: "Reproduction") -> None:

@@ -23,8 +23,8 @@ from hiddenstate.report.comparison_charts import (
 from hiddenstate.report.model_sections import (
     calibration_section,
     forecast_section,
-    left_out,
     prediction_section,
+    side_by_side,
     state_section,
 )
 from hiddenstate.report.page import Page, Section, Table
@@ -89,17 +89,17 @@ def _looks(comparison: Comparison, key: PRNGKeyArray) -> list[Section]:
     chosen = [row.model for row in rows if row is rows[0] or not row.baseline]
     best = {name: comparison.models[name] for name in chosen[:BEST]}
     colours = {name: places.get(name, len(places)) for name in best}
-    calibration = left_out("Calibration", lambda: calibration_section(best, test, colours, key=calibration_key))
-    if isinstance(test, Pairs):
-        return [calibration]
     first = rows[0].model
     thinking = {row.model: comparison.models[row.model] for row in rows if not row.baseline}
-    return [
-        left_out("Predictions", lambda: prediction_section(first, best[first], test, key=prediction_key)),
-        left_out("Forecasts", lambda: forecast_section(dict(list(best.items())[:2]), test, key=forecast_key)),
-        calibration,
-        left_out("States and beliefs", lambda: state_section(thinking, test)),
-    ]
+    made = {"Calibration": lambda: calibration_section(best, test, colours, key=calibration_key)}
+    if not isinstance(test, Pairs):
+        made = {
+            "Predictions": lambda: prediction_section(first, best[first], test, key=prediction_key),
+            "Forecasts": lambda: forecast_section(dict(list(best.items())[:2]), test, key=forecast_key),
+            **made,
+            "States and beliefs": lambda: state_section(thinking, test),
+        }
+    return side_by_side(made)
 
 
 def _learning(comparison: Comparison) -> Section:

@@ -1,5 +1,6 @@
 """Charts drawn by matplotlib, into files."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from hiddenstate.report import style
 from hiddenstate.report.charts import Arrows, Band, Bars, Chart, Heat, Layer, Line, Points, Rule
+from hiddenstate.report.page import Section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +27,17 @@ def draw_charts(charts: Sequence[Chart], path: str | Path, *, columns: int = 2) 
             draw_chart(place, chart)
         for place in places[len(charts) :]:
             place.set_visible(False)
+
+
+def draw_sections(sections: Sequence[Section], folder: str | Path, form: str) -> list[Path]:
+    """Draw the charts of every section of a page, of slides the first, into one file a section; where they went."""
+    paths = []
+    for section in sections:
+        charts = [*section.charts, *(chart for slides in section.slides for chart in slides.charts[0])]
+        if charts:
+            paths.append(Path(folder) / f"{re.sub(r'[^a-z0-9]+', '-', section.title.lower()).strip('-')}.{form}")
+            draw_charts(charts, paths[-1])
+    return paths
 
 
 def draw_chart(axes: "Axes", chart: Chart) -> None:

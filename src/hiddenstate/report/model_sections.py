@@ -1,6 +1,7 @@
 """Sections of a page that look at models on data: what they expect, how calibrated they are, what they keep."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax.random as jr
@@ -24,6 +25,12 @@ def left_out(title: str, make: Callable[[], Section]) -> Section:
         return make()
     except HiddenStateError as error:
         return Section(title, f"Left out: {error}")
+
+
+def side_by_side(made: Mapping[str, Callable[[], Section]]) -> list[Section]:
+    """Sections by their titles, two at a time: most of their time is compilation, which needs one core each."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(left_out, made, made.values()))
 
 
 def prediction_section(name: str, model: Any, data: Sequences, *, key: PRNGKeyArray) -> Section:

@@ -9,7 +9,6 @@ import numpy as np
 from hiddenstate.core import HiddenStateError, Sequences, has, name_of
 from hiddenstate.inference import filter as filtered
 from hiddenstate.inference import states
-from hiddenstate.ops.vectors import as_vector
 from hiddenstate.report.charts import Band, Chart, Heat, Layer, Line, Points
 from hiddenstate.report.forecasts import symbol_names
 from hiddenstate.report.page import Slides
@@ -120,8 +119,15 @@ def _units(name: str, model: Any, data: Sequences) -> Draw:
     size = sum(leaf.size for leaf in jax.tree.leaves(model.initial()))
     if size * data.length * len(data) > MOST_NUMBERS:
         raise HiddenStateError(f"the states of {name_of(model)} over {data.length} steps are too many to show.")
-    flat = np.asarray(jax.vmap(jax.vmap(as_vector))(states(model, data)), float)
+    flat = _flat(states(model, data))
     return _cells(f"{name}: hidden state", flat, data)
+
+
+def _flat(found: Any) -> np.ndarray:
+    """All numbers of states, (sequence, time, number); of complex ones the real parts, then the others."""
+    leaves: list[Any] = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
+    parts = [part for leaf in leaves for part in ([leaf.real, leaf.imag] if np.iscomplexobj(leaf) else [leaf])]
+    return np.concatenate([part.reshape(*part.shape[:2], -1).astype(float) for part in parts], axis=-1)
 
 
 def _cells(title: str, numbers: np.ndarray, data: Sequences) -> Draw:
