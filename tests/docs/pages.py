@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PAGES = tuple(page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if page.exists())
+_FOUND = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "papers").glob("*.md")))
+PAGES = tuple(page for page in _FOUND if page.exists())
 API = tuple(sorted((ROOT / "docs" / "api").glob("*.md")))
 
 _FENCE = re.compile(
