@@ -90,7 +90,7 @@ def test_claims_can_hold_and_fail():
 
 def test_charts_show_the_tables():
     charts = paper.plot(made_up(True))
-    assert [len(chart.layers) for chart in charts] == [2, 2, 2, 4]
+    assert [len(chart.layers) for chart in charts] == [2, 2, 1, 4]
 
 
 def made_up(good):
