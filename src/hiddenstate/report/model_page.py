@@ -13,6 +13,7 @@ from hiddenstate.core.storage import VERSION
 from hiddenstate.inspect import beliefs
 from hiddenstate.learn.scores import score_of, step_nats
 from hiddenstate.report.beliefs import belief_charts
+from hiddenstate.report.dynamics import dynamics_charts
 from hiddenstate.report.gradients import gradient_charts
 from hiddenstate.report.model_sections import (
     calibration_section,
@@ -52,6 +53,7 @@ def model_page(
     if not isinstance(data, Pairs):
         made["States and beliefs"] = lambda: state_section({name: model}, data)
         made["Gradients"] = lambda: _gradients(model, data, keys["gradients"])
+        made["Dynamics"] = lambda: _dynamics(model, data, keys["dynamics"])
         made["How fast it settles"] = lambda: _settling(name, model, data, keys["beliefs"])
     sections = side_by_side(made)
     title = f"{name} on {source}" if source else name
@@ -102,3 +104,10 @@ def _gradients(model: Any, data: Any, key: PRNGKeyArray) -> Section:
         "How far back gradients reach, and what the state remembers.",
         gradient_charts(model, data, key=key),
     )
+
+
+def _dynamics(model: Any, data: Any, key: PRNGKeyArray) -> Section:
+    charts = dynamics_charts(model, data, key=key)
+    if not charts:
+        raise HiddenStateError(f"the state of {name_of(model)} is no vector of real numbers.")
+    return Section("Dynamics", "Where the state goes by itself, and how fast.", charts)
