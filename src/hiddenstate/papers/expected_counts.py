@@ -57,15 +57,15 @@ def compare_counts(
     other = tasks.hmm(states, symbols, sequences=1, length=1, key=model_key)
     model = HMM(other.initial, other.transition, emissions.Categorical(other.emission))
     seen = jnp.asarray(data.values)
-    statistics, _ = jax.vmap(lambda x: model.expected_statistics(Steps(x), Sequential()))(seen)
+    statistics = jax.jit(jax.vmap(lambda x: model.expected_statistics(Steps(x), Sequential())[0]))(seen)
     counts = {"log P": statistics.transition.sum(0), "log C": statistics.emission.sum(0)}
     tables: Any = (jnp.log(model.initial_probs), jnp.log(model.transition.probs), model.emission.log_probs)  # pyright: ignore[reportAttributeAccessIssue]
 
     def total(transition, emission):
         return jax.vmap(lambda x: log_normaliser(tables[0], transition, emission, x))(seen).sum()
 
-    free = dict(zip(counts, jax.grad(total, (0, 1))(*tables[1:]), strict=True))
-    through = eqx.filter_grad(lambda model: inference.log_prob(model, data).sum())(model)
+    free = dict(zip(counts, jax.jit(jax.grad(total, (0, 1)))(*tables[1:]), strict=True))
+    through = eqx.filter_jit(eqx.filter_grad(lambda model: inference.log_prob(model, data).sum()))(model)
     squeezed = {"log P": through.transition.rows.logits, "log C": through.emission.logits}
     probs = {"log P": jnp.exp(tables[1]), "log C": jnp.exp(tables[2])}
     rows = []

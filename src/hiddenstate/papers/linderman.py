@@ -8,6 +8,7 @@ import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.catalogue import build
+from hiddenstate.inspect.costs import CostSizes, cost
 from hiddenstate.papers.em_and_gradients import (
     Race,
     best_rates,
@@ -27,6 +28,7 @@ from hiddenstate.papers.vanishing import (
     recall_accuracies,
     way_back,
 )
+from hiddenstate.strategies import Sequential
 
 __all__ = ["FULL", "QUICK", "SOURCE", "TITLE", "Config", "claims", "plot", "run"]
 
@@ -48,6 +50,8 @@ class Config:
     delays: tuple[int, ...]
     recall_steps: int
     seeds: int
+    cost_steps: tuple[int, ...]
+    cost_units: tuple[int, ...]
 
 
 QUICK = Config(
@@ -74,6 +78,8 @@ QUICK = Config(
     delays=(40,),
     recall_steps=300,
     seeds=4,
+    cost_steps=(128, 256, 1024),
+    cost_units=(64, 256),
 )
 FULL = Config(
     race=Race(
@@ -99,13 +105,15 @@ FULL = Config(
     delays=(10, 40, 100),
     recall_steps=1500,
     seeds=8,
+    cost_steps=(1000, 4000, 16_000),
+    cost_units=(64, 128, 256, 512),
 )
 
 
 def run(config: Config, notebook: Notebook, *, key: PRNGKeyArray) -> Tables:
     """Every part of the notes that a run bears on."""
-    notebook.expect(config.race.problems + 4 + len(config.delays))
-    race_key, time_key, count_key, prediction_key, gradient_key, recall_key = jr.split(key, 6)
+    notebook.expect(config.race.problems + 5 + len(config.delays))
+    race_key, time_key, count_key, prediction_key, gradient_key, recall_key, cost_key = jr.split(key, 7)
     curves = []
     for problem, own_key in enumerate(jr.split(race_key, config.race.problems)):
         found = notebook.part(
@@ -123,6 +131,7 @@ def run(config: Config, notebook: Notebook, *, key: PRNGKeyArray) -> Tables:
         "counts": notebook.part("the gradient trick", lambda: compare_counts(**size, key=count_key)),
         "predictions": notebook.part("an HMM as a network", lambda: compare_predictions(**size, key=prediction_key)),
         **notebook.part("gradients through time", lambda: _gradients(config, gradient_key)),
+        "costs": notebook.part("costs", lambda: _costs(config, cost_key)),
         "recall": [
             row
             for delay in config.delays
@@ -187,6 +196,21 @@ def _gradients(config: Config, key: PRNGKeyArray) -> Tables:
             }
         )
     return {"norms": norms, "rates": rates}
+
+
+def _costs(config: Config, key: PRNGKeyArray) -> list[dict[str, Any]]:
+    """Seconds, bytes and operations of a vanilla network and a hidden Markov model, against steps and units."""
+    sizes = CostSizes(
+        at_steps=config.cost_steps[0],
+        steps=config.cost_steps,
+        at_units=config.cost_units[0],
+        units=config.cost_units,
+        batch=(),
+        repeats=config.repeats,
+    )
+    found = cost(("vanilla", "hmm"), key=key, sizes=sizes, strategies={"sequential": Sequential()})
+    chosen = ("model", "what", "varied", "size", "steps", "units", "seconds", "bytes", "operations")
+    return found.rows.select(chosen).to_dicts()
 
 
 def _recall(config: Config, delay: int, key: PRNGKeyArray) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from hiddenstate.papers.em_and_gradients import ADAM, PLAIN, WHOLE
 from hiddenstate.papers.paper import Claim, Tables
+from hiddenstate.papers.timing import exponent
 from hiddenstate.papers.vanishing import RECALLERS
 from hiddenstate.report.charts import Band, Bars, Chart, Layer, Line
 
@@ -24,7 +25,8 @@ def claims(tables: Tables) -> list[Claim]:
         _linear_system(tables["rates"]),
         _linear_decay(tables["rates"]),
         _lstm_keeps(tables["rates"]),
-        *_recalled(tables["recall"]),
+        _recalled(tables["recall"]),
+        *_costs(tables["costs"]),
     ]
 
 
@@ -149,27 +151,61 @@ def _lstm_keeps(rates: list[dict[str, Any]]) -> Claim:
     )
 
 
-def _recalled(recall: list[dict[str, Any]]) -> list[Claim]:
+def _recalled(recall: list[dict[str, Any]]) -> Claim:
     delay = max(row["delay"] for row in recall)
     means = {
         name: np.array([row["accuracy"] for row in recall if (row["network"], row["delay"]) == (name, delay)])
         for name in RECALLERS
     }
-    said = "; ".join(
-        f"{name} {values.mean():.2f} ± {values.std(ddof=1) / np.sqrt(len(values)):.2f}"
-        for name, values in means.items()
+    said = "; ".join(f"{name} {values.mean():.2f} ± {_error(values):.2f}" for name, values in means.items())
+    holds = bool(means["LSTM"].mean() > means["vanilla"].mean() + 0.2)
+    return Claim(
+        f"Vanishing gradients hurt where an answer depends on what was seen long before: after {delay} blanks "
+        "an LSTM gives a symbol back more often than a vanilla network (by at least 0.2; chance is 0.25).",
+        f"Accuracy, mean and standard error over {len(means['LSTM'])} beginnings: {said}.",
+        holds,
+        "" if holds else "With so many updates both learn it, or neither does.",
     )
-    gap = means["LSTM"].mean() - means["vanilla"].mean()
-    holds = bool(gap > 0.2)
-    return [
-        Claim(
-            f"Vanishing gradients hurt where an answer depends on what was seen long before: after {delay} blanks "
-            "an LSTM gives a symbol back more often than a vanilla network (by at least 0.2; chance is 0.25).",
-            f"Accuracy, mean and standard error over {len(means['LSTM'])} beginnings: {said}.",
-            holds,
-            "" if holds else "With so many updates both learn it, or neither does.",
-        )
-    ]
+
+
+def _error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+COSTS = (
+    ("steps", "operations", "take time O(T)", 1.0, 0.1),
+    ("units", "operations", "take O(K^2) operations a step", 2.0, 0.25),
+    ("steps", "bytes", "take memory O(T) for the gradient", 1.0, 0.1),
+    ("units", "bytes", "take memory O(K) for the gradient", 1.0, 0.25),
+)
+"""What is varied, what is counted, what the notes say, the power that this means, and how far it may be off."""
+
+
+def _costs(rows: list[dict[str, Any]]) -> list[Claim]:
+    return [_cost(rows, *said) for said in COSTS]
+
+
+def _cost(rows: list[dict[str, Any]], varied: str, measure: str, statement: str, due: float, off: float) -> Claim:
+    whats = ("gradient",) if measure == "bytes" else ("evaluation", "gradient")
+    powers = {(m, what): _power(rows, m, what, varied, measure) for m in ("vanilla", "hmm") for what in whats}
+    holds = all(abs(power - due) <= off for power in powers.values())
+    said = ", ".join(f"{model} {what} {power:.2f}" for (model, what), power in powers.items())
+    if measure == "operations":
+        timed = [_power(rows, model, what, varied, "seconds") for model, what in powers]
+        said += f" (seconds: {', '.join(f'{power:.2f}' for power in timed)})"
+    return Claim(
+        f"Networks and hidden Markov models alike {statement}: a power of {due:g} (within {off:g}, counted).",
+        f"Powers: {said}.",
+        holds,
+        "" if holds else "What does not grow with this size is counted too, and counts where it is small.",
+    )
+
+
+def _power(rows: list[dict[str, Any]], model: str, what: str, varied: str, measure: str) -> float:
+    own = [row for row in rows if (row["model"], row["what"], row["varied"]) == (model, what, varied)]
+    if any(row[measure] is None for row in own):
+        return float("nan")
+    return exponent([row["size"] for row in own], [row[measure] for row in own])
 
 
 # -- charts ----------------------------------------------------------------------------------------------------
@@ -228,7 +264,7 @@ def _recall_bars(rows: list[dict[str, Any]]) -> Chart:
         values = [
             [row["accuracy"] for row in rows if (row["network"], row["delay"]) == (name, delay)] for delay in delays
         ]
-        errors = [float(np.std(v, ddof=1) / np.sqrt(len(v))) for v in values]
+        errors = [_error(np.array(v)) for v in values]
         layers.append(
             Bars(
                 [f"{delay} steps" for delay in delays],

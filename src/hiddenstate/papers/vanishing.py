@@ -66,7 +66,7 @@ def way_back(model: Any, data: Sequences) -> WayBack:
     last_alone = data_for(model, data, int(data.lengths.max()) - 1)
     found = through_time(model, last_alone, method="sequential")
     norms = np.linalg.norm(found.gradients.astype(np.float64), axis=-1).mean(axis=0)[::-1]
-    by_autodiff = eqx.filter_grad(lambda model: -inference.log_prob(model, last_alone).sum())(model)
+    by_autodiff = eqx.filter_jit(eqx.filter_grad(lambda model: -inference.log_prob(model, last_alone).sum()))(model)
     pairs = list(zip(jax.tree.leaves(by_autodiff), jax.tree.leaves(found.parameters), strict=True))
     scale = max(float(jnp.abs(one).max()) for one, _ in pairs)
     return WayBack(norms, max(float(jnp.abs(one - other).max()) for one, other in pairs) / scale)
