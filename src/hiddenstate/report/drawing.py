@@ -43,12 +43,13 @@ def draw_sections(sections: Sequence[Section], folder: str | Path, form: str) ->
 def draw_chart(axes: "Axes", chart: Chart) -> None:
     """Draw one chart on axes of matplotlib's."""
     sides = [layer for layer in chart.layers if isinstance(layer, Bars)]
+    axes.set(xscale=chart.x_scale, yscale=chart.y_scale)  # before the layers: setting a scale forgets names of bars
     for layer in chart.layers:
         if isinstance(layer, Bars):
             _bars(axes, layer, sides.index(layer), len(sides))
         else:
             _DRAW[type(layer)](axes, layer)
-    axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y, xscale=chart.x_scale, yscale=chart.y_scale)
+    axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y)
     axes.set_xlim(*chart.x_limits)
     axes.set_ylim(*chart.y_limits)
     _name_axes(axes, chart)
