@@ -57,14 +57,14 @@ class Config:
 QUICK = Config(
     race=Race(
         problems=2,
-        starts=6,
+        starts=5,
         states=4,
         symbols=8,
         concentration=0.5,
         sequences=64,
         length=50,
         batch_size=16,
-        passes=50,
+        passes=40,
         whole_rates=(10.0, 30.0, 100.0),
         plain_rates=(10.0, 30.0, 100.0),
         adam_rates=(0.1, 0.3, 1.0),
@@ -78,7 +78,7 @@ QUICK = Config(
     delays=(40,),
     recall_steps=300,
     seeds=4,
-    cost_steps=(128, 256, 1024),
+    cost_steps=(128, 1024),
     cost_units=(64, 256),
 )
 FULL = Config(
