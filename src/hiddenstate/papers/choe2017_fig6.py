@@ -197,7 +197,7 @@ def _falls_most_beyond(rows: list[dict[str, Any]], crossing: int) -> Claim:
     """Falls for each doubling of the states, up to the last number before the crossing and from there on."""
 
     def fall(begin: int, end: int) -> float:
-        doublings = np.log2(rows[end]["states"] / rows[begin]["states"])
+        doublings = float(np.log2(rows[end]["states"] / rows[begin]["states"]))
         return (rows[begin]["agreement"] - rows[end]["agreement"]) / doublings
 
     before = fall(0, crossing - 1) if crossing > 1 else 0.0
