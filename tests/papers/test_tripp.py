@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.papers import tripp
 from hiddenstate.papers.compounding import descents, norms
-from hiddenstate.papers.feedback import FEEDBACK, cycles, floors, pendulums, side_by_side
+from hiddenstate.papers.feedback import FEEDBACK, cycles, floors, pendulums, run_freely, side_by_side
 from hiddenstate.papers.recall import KEEPING, WAITING
 
 TINY = tripp.Config(
@@ -85,6 +86,16 @@ def test_pendulums_keep_their_energy():
     speed = (course[:, 2:] - course[:, :-2]) / 0.6
     energy = speed**2 / 2 - np.cos(course[:, 1:-1])
     np.testing.assert_allclose(energy, np.broadcast_to(energy.mean(axis=1, keepdims=True), energy.shape), atol=0.08)
+
+
+def test_a_free_run_is_fed_its_own_means():
+    past = np.random.default_rng(4).normal(size=(2, 3))
+    model = hs.build("vanilla", hs.Sequences.padded(past), hidden=2, key=jr.key(5))
+    found = run_freely(model, jnp.asarray(past), 2)
+    for number, xs in enumerate(past):
+        for ahead in range(2):
+            told = hs.predictive(model, [np.append(xs, [*found[number, :ahead], 0.0])]).mean
+            assert found[number, ahead] == pytest.approx(float(told[0, -1]), rel=1e-6)
 
 
 def test_clipping_nothing_is_plain_descent():

@@ -364,9 +364,9 @@ def _contest_chart(tables: Tables) -> Chart:
     return Chart(
         "Four levels, drawn anew every other step",
         "",
-        "held-out nats per step above the best possible",
+        "nats per step above the best possible",
         [bars],
-        note="Means over seeds with standard errors; fewer nats are better.",
+        note="Held out; means over seeds with standard errors. Fewer nats are better.",
     )
 
 

@@ -50,11 +50,11 @@ class Config:
 
 
 QUICK = Config(
-    delays=(40,),
+    delays=(60,),
     keep_length=30,
     sequences=400,
     steps=250,
-    seeds=3,
+    seeds=4,
     gains=(0.8, 0.95, 1.05, 1.25),
     gain_steps=30,
     networks=8,
@@ -80,7 +80,7 @@ FULL = Config(
     gain_steps=50,
     networks=50,
     gain=2.0,
-    wave_length=50,
+    wave_length=30,
     updates=300,
     rate=0.1,
     clip=1.0,

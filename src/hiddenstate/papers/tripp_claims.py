@@ -256,9 +256,9 @@ def _recall_chart(tables: Tables) -> Chart:
         f"A symbol after {longest} steps; the last one shown",
         "",
         "share of right answers",
-        [bars, Rule(CHANCE, name="chance", colour="grey")],
-        note="The first four recall one symbol after a wait, the last three the last that was shown; means over seeds "
-        "with standard errors.",
+        [bars, Rule(CHANCE, colour="grey")],
+        note="The first four recall one symbol after a wait, the last three the last that was shown. Means over seeds "
+        "with standard errors; chance is dashed.",
     )
 
 
@@ -304,5 +304,5 @@ def _free_chart(tables: Tables) -> Chart:
         "steps since the truth was last seen",
         "error, radians",
         lines,
-        note="Means over seeds: single free runs, and dashed one step ahead of the truth.",
+        note="Means over seeds: runs on their own means, and dashed one step ahead of the truth.",
     )
