@@ -263,7 +263,7 @@ function drawHeatKey(layer, parent, width, Y) {
     shape("rect", { ...look, "shape-rendering": "crispEdges" }, key);
   }
   for (const [y, value] of [[top + 8, high], [top + tall / 2 + 4, (low + high) / 2], [top + tall, low]]) {
-    shape("text", { class: "tick", x: x + 13, y }, key, shortened(spoken(Number(value.toPrecision(3))), 39));
+    shape("text", { class: "tick", x: x + 13, y }, key, spoken(Number(value.toPrecision(2))));
   }
   titled(shape("text", { x: width, y: 12, "text-anchor": "end" }, key), layer.label, 0.45 * width);
 }
