@@ -10,6 +10,8 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.core import Recurrence
 from hiddenstate.inspect import dynamics
+from hiddenstate.ops.vectors import from_vector
+from marks import quick
 
 KEY = jr.key(0)
 
@@ -145,6 +147,38 @@ def test_states_of_two_vectors_work_as_well():
         state = cell.step(state, cell.prepare(jnp.zeros(1)))
     np.testing.assert_allclose(found.points[0], np.concatenate(state), atol=1e-5)
     assert found.kinds == ("attractor",)
+
+
+REAL = hs.Sequences.padded(np.random.default_rng(0).normal(size=(4, 20)))
+
+
+def models():
+    for name in ("linear-gaussian", "gru", "minlstm", "skip", "turning", "multi-particle", "hsmm"):
+        yield pytest.param(lambda name=name: hs.build(name, REAL, key=jr.key(7)), id=name)
+    yield pytest.param(lambda: hs.build("lstm", REAL, hidden=3, layers=2, key=jr.key(7)), id="stack")
+    chain = hs.HMM(
+        initial=[0.5, 0.5],
+        transition=[[0.9, 0.1], [0.3, 0.7]],
+        emission=hs.emissions.Categorical(probs=[[0.8, 0.2], [0.1, 0.9]]),
+    )
+    yield pytest.param(lambda: hs.exact_rnn(chain), id="exact")
+
+
+@pytest.mark.parametrize("make", quick(models(), 1))
+def test_any_model_stands_still_at_its_fixed_points(make):
+    """By the model's own step on its own state, with what it expects itself as observation."""
+    model = make()
+    found = dynamics.fixed_points(model, x="own", starts=16, key=KEY)
+    like = model.initial()
+    kept = [i for i, kind in enumerate(found.kinds) if kind != "slow point"]
+    assert kept
+    for i in kept:
+        state = from_vector(jnp.asarray(found.points[i]), like)
+        shown = model.readout(state)
+        x = shown.mean if not shown.is_discrete else jnp.argmax(shown.logits)
+        moved = model.step(state, model.prepare(x))
+        for new, old in zip(jax.tree.leaves(moved), jax.tree.leaves(state), strict=True):
+            np.testing.assert_allclose(new, old, atol=1e-4 * (1 + np.abs(old).max()))
 
 
 # -- cycles --------------------------------------------------------------------------------------------------

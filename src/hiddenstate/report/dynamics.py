@@ -31,7 +31,7 @@ def dynamics_charts(model: SequenceModel, data: Any, *, key: PRNGKeyArray) -> li
         size = motion_of(model).size
     except HiddenStateError:
         return []
-    charts = []
+    charts: list[Chart] = []
     if size <= _SIZE:
         flow_key, point_key, cycle_key = jr.split(key, 3)
         field = dynamics.flow(model, data=part, grid=101 if size == 1 else 15, key=flow_key)
@@ -41,7 +41,7 @@ def dynamics_charts(model: SequenceModel, data: Any, *, key: PRNGKeyArray) -> li
             flow_chart(field, points=points, orbits=ends, paths=known_states(model, part)[:1, :_PATH]),
             spectrum_chart(points),
         ]
-        charts.append(time_constants_chart(dynamics.time_constants(model, part)))
+    charts.append(time_constants_chart(dynamics.time_constants(model, part)))
     try:
         charts += rate_charts(dynamics.rates(model, part))
     except HiddenStateError as error:
