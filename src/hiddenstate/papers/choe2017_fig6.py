@@ -203,9 +203,11 @@ def _falls_most_beyond(rows: list[dict[str, Any]], crossing: int) -> Claim:
     before = fall(0, crossing - 1) if crossing > 1 else 0.0
     beyond = fall(crossing - 1, len(rows) - 1)
     holds = beyond > before
+    steepest = max(range(len(rows) - 1), key=lambda place: fall(place, place + 1))
     reason = (
-        "Agreement has fallen already at few states, where beliefs are harder to learn than parameter counts say, and "
-        "what is left of it cannot fall as fast."
+        f"It falls fastest between {rows[steepest]['states']} and {rows[steepest + 1]['states']} states, by "
+        f"{fall(steepest, steepest + 1):.1%} for each doubling: what counts is how many sequences there are for all "
+        "those states, not the parameters alone."
     )
     return Claim(
         "Agreement drops significantly where the hidden Markov model has more parameters than the network (section "
