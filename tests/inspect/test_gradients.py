@@ -39,7 +39,7 @@ def observations(name: str) -> hs.Sequences:
 
 def alike(found, due, tolerance):
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(due), strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * max(1.0, float(jnp.abs(other).max())))
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * max(1.0, float(jnp.abs(other).max(initial=0))))
 
 
 def every() -> list:
