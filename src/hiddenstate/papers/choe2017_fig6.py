@@ -206,8 +206,8 @@ def _falls_most_beyond(rows: list[dict[str, Any]], crossing: int) -> Claim:
     steepest = max(range(len(rows) - 1), key=lambda place: fall(place, place + 1))
     reason = (
         f"It falls fastest between {rows[steepest]['states']} and {rows[steepest + 1]['states']} states, by "
-        f"{fall(steepest, steepest + 1):.1%} for each doubling: what counts is how many sequences there are for all "
-        "those states, not the parameters alone."
+        f"{fall(steepest, steepest + 1):.1%} for each doubling; the counts of parameters cross between "
+        f"{rows[crossing - 1]['states']} and {rows[crossing]['states']}."
     )
     return Claim(
         "Agreement drops significantly where the hidden Markov model has more parameters than the network (section "
