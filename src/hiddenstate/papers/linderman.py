@@ -208,7 +208,12 @@ def _costs(config: Config, key: PRNGKeyArray) -> list[dict[str, Any]]:
         batch=(),
         repeats=config.repeats,
     )
-    found = cost(("vanilla", "hmm"), key=key, sizes=sizes, strategies={"sequential": Sequential()})
+    seen = random_symbols(symbols=8, sequences=4, length=max(config.cost_units), key=key)
+    makes = {
+        "vanilla": lambda units: build("vanilla", seen, hidden=units, key=key),
+        "hmm": lambda states: build("hmm", seen, states=states, key=key),
+    }
+    found = cost(makes, key=key, sizes=sizes, strategies={"sequential": Sequential()})
     chosen = ("model", "what", "varied", "size", "steps", "units", "seconds", "bytes", "operations")
     return found.rows.select(chosen).to_dicts()
 
