@@ -11,7 +11,7 @@ import numpy as np
 from hiddenstate._types import Array, Float, PRNGKeyArray
 from hiddenstate.catalogue import build
 from hiddenstate.core import Sequences
-from hiddenstate.inference import log_prob, predictive
+from hiddenstate.inference import forecast, log_prob, predictive
 from hiddenstate.learn import SGD, fit_seeds, objectives, schedules
 from hiddenstate.strategies import Independent, Sequential, unroll
 
@@ -107,9 +107,10 @@ def own_past(
     """How far networks are from the truth at each step ahead, fed the truth and fed what they said, from each seed.
 
     They are taught by the truth, or by their own draws more and more often, up to a quarter of the time (Bengio et al.
-    2015). `forced` is the error of the mean of the next step given the true past, `free` that of a run on such means.
+    2015). `forced` is the error of the mean of the next step given the true past, `free` that of single runs on
+    its own draws and `on_means` that of a run on its own means.
     """
-    data_key, noise_key, fit_key = jr.split(key, 3)
+    data_key, noise_key, fit_key, run_key = jr.split(key, 4)
     held_out = max(4, count // 4)
     swings = pendulums(count + held_out, seen, ahead, data_key)
     noisy = (swings + NOISE * np.asarray(jr.normal(noise_key, swings.shape))).astype(np.float32)
@@ -132,10 +133,12 @@ def own_past(
     for seed, model in enumerate(fits.models):
         told: Any = predictive(model, whole)
         forced = np.sqrt(((np.asarray(told.mean)[:, seen:] - truth) ** 2).mean(axis=0))
-        free = np.sqrt(((np.asarray(run_freely(model, past, ahead)) - truth) ** 2).mean(axis=0))
+        means = np.sqrt(((np.asarray(run_freely(model, past, ahead)) - truth) ** 2).mean(axis=0))
+        paths = np.asarray(forecast(model, noisy[:held_out, :seen], ahead, n=10, key=run_key).samples)
+        free = np.sqrt(((paths - truth[:, None]) ** 2).mean(axis=(0, 1)))
         rows += [
-            {"way": way, "seed": seed, "ahead": step, "forced": float(a), "free": float(b)}
-            for step, (a, b) in enumerate(zip(forced, free, strict=True), 1)
+            {"way": way, "seed": seed, "ahead": step, "forced": float(a), "free": float(b), "on_means": float(c)}
+            for step, (a, b, c) in enumerate(zip(forced, free, means, strict=True), 1)
         ]
     return rows
 
