@@ -69,7 +69,7 @@ def _ranking(comparison: Comparison) -> Section:
         faint=[i for i, row in enumerate(comparison.rows) if row.baseline],
     )
     finite = np.isfinite(comparison.rows[0].nats_per_step)
-    text = f"{comparison.split} ± is one standard error; baselines are grey."
+    text = f"{comparison.split[:1].upper()}{comparison.split[1:]} ± is one standard error; baselines are grey."
     return Section("Ranking", text, ranking_charts(comparison) if finite else (), [table, *_seeds(comparison)])
 
 

@@ -201,7 +201,9 @@ def _paragraphs(text: str) -> str:
 
 
 def _commands(commands: Sequence[str]) -> str:
-    return f'<pre class="commands"><code>{escape(chr(10).join(commands))}</code></pre>' if commands else ""
+    """Commands whose lines break between words alone: an option is not cut at its dashes."""
+    lines = (" ".join(f"<span>{escape(word)}</span>" for word in command.split(" ")) for command in commands)
+    return f'<pre class="commands"><code>{chr(10).join(lines)}</code></pre>' if commands else ""
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> str:
