@@ -45,6 +45,9 @@ STRATEGIES: dict[str, Strategy] = {
 }
 WHATS: tuple[What, ...] = ("evaluation", "gradient")
 
+MOST_NUMBERS = 2**26
+"""Sizes at which a program would keep more numbers than this, a quarter of a gigabyte, are left out."""
+
 Make = Callable[[int], SequenceModel]
 
 
@@ -102,7 +105,8 @@ def cost(
     that make a model, by the names they shall have. They read random symbols (real numbers, where a model takes no
     symbols), and their own parameters are random too, made with `key`. `strategies` are by default one step after the
     other, the same in chunks that the backward pass recomputes, the parallel scan, and `Auto`: a model is measured
-    with those that it can follow. `announce` is called with a sentence before each measurement.
+    with those that it can follow, and at sizes at which it keeps no more than 2**26 numbers: a parallel scan over a
+    hidden Markov model keeps a matrix at every step. `announce` is called with a sentence before each measurement.
 
     Times need a quiet machine; memory is what the compiler says, and exact. The theory of a time is the leading power
     of the operations in the program, that of memory the number of states, or of elements where a parallel scan keeps
@@ -122,8 +126,8 @@ def cost(
                 said = {"model": name, "strategy": strategy_name, "what": what}
                 compiled: dict[Size, Program] = {}
                 for varied in _LETTERS:
-                    ladder = sizes.ladder(varied)
-                    if not ladder:
+                    ladder = [size for size in sizes.ladder(varied) if made.bearable(strategy, size)]
+                    if len(ladder) < 2:
                         continue
                     announce(f"{name}, {strategy_name}, {what} against {varied}")
                     found = _measured(made, strategy, what, ladder, compiled, sizes.repeats)
@@ -152,10 +156,11 @@ def _maker(name: str, key: PRNGKeyArray) -> Make:
 
     def make(units: int) -> SequenceModel:
         sized: dict[str, Any] = {options[0]: units}
+        steps = max(2 * SYMBOLS, units)  # a hidden Markov model wants more steps than it has states
         try:
-            return build(name, _symbols(2 * SYMBOLS, 8, key), key=key, **sized)
+            return build(name, _symbols(steps, 8, key), key=key, **sized)
         except DataError:
-            return build(name, _reals(2 * SYMBOLS, 8, key), key=key, **sized)
+            return build(name, _reals(steps, 8, key), key=key, **sized)
 
     return make
 
@@ -211,6 +216,11 @@ class _Made:
         return max(
             numbers, _numbers(jax.eval_shape(element, self.arrays(size._replace(steps=1, batch=1)).values[0, 0]))
         )
+
+
+    def bearable(self, strategy: Strategy, size: Size) -> bool:
+        """Whether what is kept at all steps of all sequences is no more than a machine should be asked for."""
+        return self.kept(strategy, size) * size.steps * size.batch <= MOST_NUMBERS
 
 
 def _numbers(tree: Any) -> int:
