@@ -28,7 +28,7 @@ def test_claims_are_marked_and_counted():
     text = to_html(page)
     for said in ("✓ holds", "✗ does not hold", "They differ.", "2 &lt; 3", "Seed 7", "first part", "(1, 20)"):
         assert said in text
-    assert "hiddenstate reproduce trial --quick --seed 7" in text
+    assert page.sections[0].commands == ["hiddenstate reproduce trial --quick --seed 7"]
 
 
 def test_long_tables_are_folded():

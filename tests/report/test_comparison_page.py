@@ -82,7 +82,7 @@ def test_every_kind_of_comparison_has_a_page(make):
     assert ("Forecasts" in titles) is (make is not answers)
     said = {section.title: section.text for section in page.sections if section.text.startswith("Left out")}
     assert set(said) == ({"Forecasts"} if make is single_steps else set()), said
-    assert "do it" in text and "seed" in text
+    assert page.commands == ["do it"] and "<span>do</span> <span>it</span>" in text
 
 
 def test_where_no_score_is_finite_only_the_table_is_there():

@@ -30,7 +30,7 @@ from hiddenstate.report.model_sections import (
 from hiddenstate.report.page import Page, Section, Table
 from hiddenstate.report.ranking import unit_of
 
-BEST = 3
+BEST = 2
 """So many of the best models are looked at closely."""
 
 _HEADINGS = {"difference": "behind the best", "above_optimal": "above optimal", "reason": "why it stopped"}
@@ -95,7 +95,7 @@ def _looks(comparison: Comparison, key: PRNGKeyArray) -> list[Section]:
     if not isinstance(test, Pairs):
         made = {
             "Predictions": lambda: prediction_section(first, best[first], test, key=prediction_key),
-            "Forecasts": lambda: forecast_section(dict(list(best.items())[:2]), test, key=forecast_key),
+            "Forecasts": lambda: forecast_section(best, test, key=forecast_key),
             **made,
             "States and beliefs": lambda: state_section(thinking, test),
         }

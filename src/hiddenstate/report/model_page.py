@@ -89,7 +89,7 @@ def _some(data: Any) -> Any:
 
 def _settling(name: str, model: Any, data: Any, key: PRNGKeyArray) -> Section:
     if len(data) < FEWEST:
-        raise HiddenStateError(f"there are {len(data)} sequences; means over sequences take {FEWEST} or more.")
+        raise HiddenStateError(f"means over sequences take {FEWEST} or more of them, and here are {len(data)}.")
     found = beliefs.synchronisation(model, _some(data), key=key)
     return Section(
         "How fast it settles",

@@ -132,7 +132,8 @@ def forecast_slides(models: Mapping[str, Any], data: Sequences, *, key: PRNGKeyA
 
 def _origins(data: Sequences) -> tuple[np.ndarray, np.ndarray, int]:
     """Sequences and the steps after which they are forecast, with as many steps to come as all of them have."""
-    first = np.maximum(starts_of(data), 1)
+    first = starts_of(data)
+    first = np.maximum(np.where(first > 0, first, np.asarray(data.lengths) // 3), 1)
     room = np.asarray(data.lengths) - first
     able = np.flatnonzero(room >= min(3, room.max()))
     if not len(able) or room.max() < 1:

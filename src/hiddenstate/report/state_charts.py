@@ -33,7 +33,8 @@ def state_slides(models: Mapping[str, Any], data: Sequences) -> Slides:
     rows = spread(len(data), max(1, min(MOST_SEQUENCES, MOST_CELLS // (32 * MOST_STEPS * max(1, len(models))))))
     first = starts_of(data)[rows]
     stops = np.minimum(np.asarray(data.lengths)[rows], first + MOST_STEPS)
-    part = data.select(rows).window(0, stops)
+    whole = len(rows) == len(data) and bool((stops == data.lengths).all())
+    part = data if whole else data.select(rows).window(0, stops)
     draws = [_drawing(name, model, part) for name, model in models.items() if _has_state(model)]
     if not draws:
         raise HiddenStateError("no model has a hidden state.")

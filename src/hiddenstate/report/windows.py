@@ -37,7 +37,8 @@ def window_of(data: Sequences, number: int, most: int = MOST_STEPS) -> Window:
     """What is shown of one sequence: the steps that count, or the first of them."""
     first = int(starts_of(data)[number])
     stop = min(int(data.lengths[number]), first + most)
-    return Window(data[[number]].window(0, stop), first)
+    whole = len(data) == 1 and stop == data.length  # what was compiled for it runs again
+    return Window(data if whole else data[[number]].window(0, stop), first)
 
 
 def longest_window(data: Sequences, most: int = MOST_STEPS) -> Window:
