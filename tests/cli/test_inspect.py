@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 import hiddenstate as hs
 from hiddenstate.cli import app
 
+pytestmark = pytest.mark.xdist_group("inspect")  # one page for all
+
 
 def test_the_graph_of_a_saved_network(run, temps, tmp_path):
     out = tmp_path / "graph.svg"

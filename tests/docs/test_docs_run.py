@@ -20,6 +20,8 @@ NUMBER = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
 
 LONG = (
     "beliefs.md",
+    "cost.md",
+    "dynamics.md",
     "hamilton.md",
     "multi-particle.md",
     "scoring.md",

@@ -8,6 +8,7 @@ import pytest
 
 import hiddenstate as hs
 from hiddenstate.inspect.costs.operations import operations
+from marks import quick
 
 SIZES = np.array([1000, 2000, 4000, 8000, 16_000, 32_000, 64_000])
 
@@ -81,7 +82,7 @@ def mingru():
     return hs.build("mingru", np.arange(8) % 3, hidden=2, key=jr.key(0))
 
 
-@pytest.mark.parametrize("rounds", [3, 5, 8])
+@pytest.mark.parametrize("rounds", quick([3, 5, 8]))
 def test_a_parallel_scan_is_as_deep_as_its_tree(mingru, rounds):
     """2^n steps are joined in pairs n times on the way up, and the way down adds n - 2; then comes one step."""
     assert hs.inspect.depth(mingru, hs.Associative(), 2**rounds) == 2 * rounds - 1

@@ -103,6 +103,7 @@ def test_quantiles_and_errors_are_those_of_the_sequences_that_reach_so_far(even)
     assert found["belief_high"][4] == pytest.approx(np.sort(each)[17])
 
 
+@pytest.mark.slow
 def test_a_network_is_judged_by_a_probe_and_by_expected_costs(even):
     data = hs.sample(even, 7, key=jr.key(2), n=80)
     exact = hs.exact_rnn(even)

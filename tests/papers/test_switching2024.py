@@ -9,6 +9,8 @@ import hiddenstate as hs
 from hiddenstate.papers import switching2024 as note
 from hiddenstate.papers.printed_updates import bound, bound_gaps, printed_updates, right_updates
 
+pytestmark = pytest.mark.xdist_group("switching2024")  # one run for all
+
 TINY = note.Config(
     cells=2,
     units=3,

@@ -7,6 +7,7 @@ import pytest
 
 import hiddenstate as hs
 from hiddenstate.report.graphs import _delayed, _loop, _unfolded, draw_graph
+from marks import quick
 
 EXAMPLES = ("rnn", "hmm", "particle-filter", "switching")
 
@@ -29,7 +30,7 @@ def graphs():
 
 
 @pytest.mark.parametrize("form", ["unfolded", "loop"])
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", quick(EXAMPLES))
 def test_pictures_are_drawn_in_ink(name, form, tmp_path):
     png, svg = tmp_path / "graph.png", tmp_path / "graph.svg"
     draw_graph(name, png, form=form)

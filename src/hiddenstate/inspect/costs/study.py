@@ -217,7 +217,6 @@ class _Made:
             numbers, _numbers(jax.eval_shape(element, self.arrays(size._replace(steps=1, batch=1)).values[0, 0]))
         )
 
-
     def bearable(self, strategy: Strategy, size: Size) -> bool:
         """Whether what is kept at all steps of all sequences is no more than a machine should be asked for."""
         return self.kept(strategy, size) * size.steps * size.batch <= MOST_NUMBERS
