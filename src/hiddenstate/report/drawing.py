@@ -14,7 +14,9 @@ from hiddenstate.report.page import Section
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH, HEIGHT = 4.9, 3.5
+WIDTH, HEIGHT = 4.9, 3.7
+ROW = 66
+"""So many letters stand beside each other above a chart."""
 
 
 def draw_charts(charts: Sequence[Chart], path: str | Path, *, columns: int = 2) -> None:
@@ -49,18 +51,29 @@ def draw_chart(axes: "Axes", chart: Chart) -> None:
             _bars(axes, layer, sides.index(layer), len(sides))
         else:
             _DRAW[type(layer)](axes, layer)
-    axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y)
+    axes.set(xlabel=chart.x, ylabel=chart.y)
     axes.set_xlim(*chart.x_limits)
     axes.set_ylim(*chart.y_limits)
     _name_axes(axes, chart)
-    if any(layer.name for layer in chart.layers):
-        axes.legend(loc="best", handlelength=1.6)
+    _entitle(axes, chart)
     if any(isinstance(layer, Heat | Arrows) for layer in chart.layers):
         axes.tick_params(length=0)
     elif chart.y_names is not None:
         style.grid(axes, "x")
     else:
         style.grid(axes)
+
+
+def _entitle(axes: "Axes", chart: Chart) -> None:
+    """The title, and between it and the chart the legend, where it can cover nothing."""
+    names = list(dict.fromkeys(layer.name for layer in chart.layers if layer.name))
+    columns = max(1, min(len(names), ROW // (max(map(len, names), default=0) + 5)))
+    rows = -(-len(names) // columns)
+    axes.set_title(chart.title, pad=8 + 14 * rows)
+    if names:
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, borderpad=0.2, handlelength=1.6
+        )
 
 
 def _name_axes(axes: "Axes", chart: Chart) -> None:
