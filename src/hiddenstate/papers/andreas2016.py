@@ -191,12 +191,12 @@ def _recovers(means: dict[int, list[dict[str, Any]]]) -> Claim:
         "the most sequences.",
         f"{sequences:,} sequences: "
         + "; ".join(
-            f"{units} units {row['agreement']:.2%} ± {row['agreement_error']:.2%} (accuracy lost: "
+            f"{_so_many(units)} {row['agreement']:.2%} ± {row['agreement_error']:.2%} (accuracy lost: "
             f"{row['lost_accuracy']:.3%})"
             for units, row in last.items()
         ),
         not short,
-        _sentence("; ".join(f"{row['units']} units {margin_of(row)}" for row in short)),
+        _sentence("; ".join(f"{_so_many(row['units'])} {margin_of(row)}" for row in short)),
     )
 
 
@@ -211,7 +211,7 @@ def _approaches(means: dict[int, list[dict[str, Any]]]) -> Claim:
         "section 2.4 of Choe, Shin and Spencer 2017); here: the divergence of the largest network from them falls to a "
         "fifth or less from the fewest sequences to the most.",
         "; ".join(
-            f"{units} units {means[units][0]['divergence']:.4f} to {means[units][-1]['divergence']:.5f} nats a step"
+            f"{_so_many(units)} {means[units][0]['divergence']:.4f} to {means[units][-1]['divergence']:.5f} nats a step"
             for units in falls
         ),
         falls[max(falls)] >= 5,
@@ -243,11 +243,15 @@ def _sooner(means: dict[int, list[dict[str, Any]]], counted: float | None) -> Cl
         f"and Spencer 2017, section 4.1); here: {units[-1]} units reach a mean agreement of {ENOUGH:.0%}, and stay "
         f"there, from fewer sequences than {units[0]}.",
         "sequences needed: "
-        + "; ".join(f"{one} units {_number(least[one])}" for one in units)
+        + "; ".join(f"{_so_many(one)} {_number(least[one])}" for one in units)
         + ("" if counted is None else f"; counted probabilities {_number(counted)}"),
         holds,
         "" if holds else reason,
     )
+
+
+def _so_many(count: int) -> str:
+    return f"{count} unit{'s' if count > 1 else ''}"
 
 
 def _number(sequences: float) -> str:
@@ -299,7 +303,7 @@ def _lines(tables: Tables, name: str) -> list[Layer]:
                 [row[f"{name}_error"] for row in rows],
                 marks=True,
                 dashed=not units,
-                name=f"{units} unit{'s' if units > 1 else ''}" if units else "counted probabilities",
+                name=_so_many(units) if units else "counted probabilities",
                 colour=place if units else "ink",
             )
         )
