@@ -30,7 +30,6 @@ def _overview(found: Sequence[Reproduction]) -> Section:
         {
             "name": one.name,
             "what": one.title,
-            "source": one.source,
             "claims": len(one.claims),
             "hold": sum(claim.holds for claim in one.claims),
             "seconds": round(sum(one.seconds.values()), 1),
@@ -50,8 +49,8 @@ def _section(found: Reproduction) -> Section:
         folded=True,
     )
     return Section(
-        f"{found.name}: {found.title}",
-        f"{found.source}. Seed {found.seed}, {found.size} sizes.",
+        found.name,
+        f"{found.title}: {found.source}. Seed {found.seed}, {found.size} sizes.",
         found.charts,
         [*tables, sizes, seconds],
         verdicts=verdicts,

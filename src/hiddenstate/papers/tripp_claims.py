@@ -41,8 +41,7 @@ def _skips(tables: Tables) -> Claim:
         "no skips",
         "skips in time",
         "Skip connections in time improve longer-term retention (the same slide)",
-        "Both begin with Glorot weights; networks that begin with orthogonal ones recall over as many blanks without "
-        "skips.",
+        "Both begin with Glorot weights; orthogonal ones help a network to recall without skips as well.",
     )
 
 
