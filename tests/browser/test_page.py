@@ -154,6 +154,7 @@ def test_keys_walk_and_zoom(page):
     plot = figure.locator("svg.plot")
     page.mouse.move(1, 1)  # a pointer that an earlier test left here would say where it is
     plot.focus()
+    page.keyboard.press("Escape")  # keys go on from where a pointer was, until all is shown again
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     assert "step: 1" in figure.locator(".tooltip").inner_text()

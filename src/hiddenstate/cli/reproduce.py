@@ -19,9 +19,8 @@ def reproduce(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A figure or claim, `all` of them, or `list` to see their names.")
     ] = "list",
-    full: Annotated[
-        bool, typer.Option("--full/--quick", help="The sizes of the papers, or small ones that take minutes.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, a minute or so each: the default.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The sizes of the papers.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for claims, tables and plots.")] = Path(
         "reproduced"
     ),
@@ -31,17 +30,20 @@ def reproduce(
     """Run the figures and claims of the source papers, and say which of them hold.
 
     Every claim is printed with the figures of this run. Tables, plots and
-    claims go to a folder, with report.html, a page for the browser; a run that was interrupted goes on with the part
-    that was not ready.
+    claims go to a folder, with report.html, a page for the browser. A run
+    that was interrupted goes on with the part that was not ready.
 
     [bold]Example:[/bold] hiddenstate reproduce list
 
     [bold]Example:[/bold] hiddenstate reproduce choe2017-fig5 --quick
     """
+    import hiddenstate as hs
     from hiddenstate import papers
     from hiddenstate.papers.page import reproduction_page
     from hiddenstate.report.page import write_page
 
+    if quick and full:
+        raise hs.HiddenStateError("--quick and --full were both given; take one of them.")
     if name == "list":
         for one in papers.PAPERS:
             module = papers.paper(one)

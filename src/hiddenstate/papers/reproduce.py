@@ -79,8 +79,14 @@ def reproduce(
     """
     if size not in ("quick", "full"):
         raise HiddenStateError(f"size is {size!r}; it must be 'quick' or 'full'.")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise HiddenStateError(f"seed is {seed!r}; it must be a whole number.")
     module = paper(name)
-    config = config or (module.QUICK if size == "quick" else module.FULL)
+    config = (module.QUICK if size == "quick" else module.FULL) if config is None else config
+    if type(config) is not type(module.QUICK):
+        raise HiddenStateError(
+            f"config is {config!r}; for {name} it must be a Config of hiddenstate.papers.{PAPERS[name]}."
+        )
     notebook = Notebook(folder, identity_of(name, config, seed), announce)
     tables = module.run(config, notebook, key=jr.key(seed))
     return Reproduction(

@@ -67,12 +67,13 @@ def _reliability(found: Mapping[str, Classified], colours: Mapping[str, int], sa
         bins = one.reliability[0]
         full = bins.counts > 0
         share, counts = bins.accuracy[full], bins.counts[full]
-        error = np.sqrt(np.maximum(share * (1 - share), 0.25 / counts) / counts)
+        error = np.sqrt(share * (1 - share) / counts)
         layers.append(Points(bins.confidence[full], share, error, name=model, colour=colours[model]))
     note = "Bars are one standard error. Below the diagonal a model is surer than it should be."
     return Chart(
-        f"Reliability{said}", "confidence: probability of the top symbol", "share that was right", layers, note=note
-    )
+        f"Reliability{said}", "confidence: probability of the top symbol", "share that was right", layers, note=note,
+        y_limits=(0, 1),
+    )  # fmt: skip
 
 
 def _confidence(found: Mapping[str, Classified], colours: Mapping[str, int], said: str) -> Chart:

@@ -33,6 +33,7 @@ from hiddenstate.report.ranking import unit_of
 BEST = 2
 """So many of the best models are looked at closely."""
 
+_DETAILS = ("parameters", "seconds", "converged")
 _HEADINGS = {"difference": "behind the best", "above_optimal": "above optimal", "reason": "why it stopped"}
 
 
@@ -57,11 +58,11 @@ def _ranking(comparison: Comparison) -> Section:
     rows = [asdict(row) for row in comparison.rows]
     measure = comparison.rows[0].measure
     empty = [name for name in rows[0] if all(row[name] is None for row in rows)]
+    left_out = {*empty, "baseline", "measure"}
     for row in rows:
         row["seconds"] = round(row["seconds"], 1)
-        for name in (*empty, "baseline", "measure"):
-            row.pop(name, None)
     rows[0] |= {"difference": None, "difference_error": None}
+    rows = [{name: row[name] for name in sorted(row, key=_place) if name not in left_out} for row in rows]
     table = Table(
         rows,
         errors={"nats_per_step": "standard_error", "difference": "difference_error"},
@@ -71,6 +72,11 @@ def _ranking(comparison: Comparison) -> Section:
     finite = np.isfinite(comparison.rows[0].nats_per_step)
     text = f"{comparison.split[:1].upper()}{comparison.split[1:]} ± is one standard error; baselines are grey."
     return Section("Ranking", text, ranking_charts(comparison) if finite else (), [table, *_seeds(comparison)])
+
+
+def _place(name: str) -> int:
+    """What says how good a model is comes first, why it stopped last."""
+    return 1 if name in _DETAILS else 2 if name == "reason" else 0
 
 
 def _seeds(comparison: Comparison) -> list[Table]:

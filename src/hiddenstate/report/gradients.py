@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import SequenceModel, Sequences
+from hiddenstate.core import HiddenStateError, SequenceModel, Sequences, name_of
 from hiddenstate.inference.observations import sequences_for
 from hiddenstate.inspect import gradients
 from hiddenstate.inspect.gradients import Decay, Landscape, Lyapunov, Memory, Spectra, Step
@@ -30,6 +30,8 @@ def gradient_charts(model: SequenceModel, data: Any, *, key: PRNGKeyArray | None
     `key`, which chooses the sequences that are held out, there is also the memory of the state.
     """
     data = sequences_for(model, data)
+    if not _size(model):
+        raise HiddenStateError(f"{name_of(model)} has no state that gradients could go back through.")
     part = _beginning(model, data)
     if part.length < 3:
         return []

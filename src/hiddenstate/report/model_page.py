@@ -77,7 +77,10 @@ def _score(name: str, model: Any, data: Any, source: str) -> Section:
     }
     table = Table([row], errors={"nats": "error"}, headings={"nats": f"nats per {unit}"})
     return Section(
-        "Score", f"Minus the mean log-probability of each {unit} given all before it; lower is better.", tables=[table]
+        "Score",
+        f"Minus the mean log-probability of each {unit} given all before it; lower is better. It is of all "
+        "data that were given, whether the model has learned from them or not.",
+        tables=[table],
     )
 
 
@@ -89,7 +92,7 @@ def _some(data: Any) -> Any:
 
 def _settling(name: str, model: Any, data: Any, key: PRNGKeyArray) -> Section:
     if len(data) < FEWEST:
-        raise HiddenStateError(f"means over sequences take {FEWEST} or more of them, and here are {len(data)}.")
+        raise HiddenStateError(f"means over sequences take {FEWEST} sequences or more; the data have {len(data)}.")
     found = beliefs.synchronisation(model, _some(data), key=key)
     return Section(
         "How fast it settles",

@@ -14,6 +14,7 @@ from hiddenstate.report.calibration_charts import calibration_charts
 from hiddenstate.report.page import Section
 from hiddenstate.report.prediction_charts import forecast_slides, prediction_charts
 from hiddenstate.report.state_charts import state_slides
+from hiddenstate.report.windows import MOST_STEPS, starts_of
 
 MOST_JUDGED = 20_000
 """Calibration is judged on at most so many steps."""
@@ -36,6 +37,8 @@ def side_by_side(made: Mapping[str, Callable[[], Section]]) -> list[Section]:
 def prediction_section(name: str, model: Any, data: Sequences, *, key: PRNGKeyArray) -> Section:
     """What a model expected at each step, beside what came."""
     text = f"What {name} expected at each step, given all before it, and what came."
+    if len(data) > 1 or (data.lengths - starts_of(data)).max() > MOST_STEPS:
+        text += f" Shown is the longest sequence, at most its first {MOST_STEPS} steps."
     return Section("Predictions", text, prediction_charts(model, data, key=key, name=name))
 
 

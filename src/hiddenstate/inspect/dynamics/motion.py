@@ -161,7 +161,10 @@ def _states_of_cell(cell: Any, inputs: Float[Array, "sequence time input"]) -> F
 def _check_state(model: Any) -> None:
     if not (has(model, "initial") and has(model, "step")):
         raise HiddenStateError(f"model is a {name_of(model)}; it must be a cell or a model of sequences.")
-    for leaf in jax.tree.leaves(jax.eval_shape(model.initial)):
+    leaves = jax.tree.leaves(jax.eval_shape(model.initial))
+    if not sum(leaf.size for leaf in leaves):
+        raise HiddenStateError(f"{name_of(model)} has no state, and so no dynamics.")
+    for leaf in leaves:
         if not jnp.issubdtype(leaf.dtype, jnp.inexact):
             raise HiddenStateError(
                 f"the state of {name_of(model)} holds numbers of type {leaf.dtype}; dynamics takes states of real "

@@ -23,10 +23,10 @@ class Memory:
 
     For real numbers and counts `r_squared` is the share of the variance of :math:`x_{t-k}` that an affine map of the
     state explains: 1 is all, 0 what the mean does, and a little below zero is nothing. For symbols `accuracy` is how
-    often softmax regression on the state names :math:`x_{t-k}`, `chance` how often the most frequent symbol is right,
-    and `bits` how many bits the regression saves against knowing only how frequent symbols are: a bound from below on
-    the information that the state holds of :math:`x_{t-k}`, up to what the held-out steps leave open. What does
-    not apply is None.
+    often softmax regression on the state names :math:`x_{t-k}` (with a small share of how frequent symbols are, so that
+    none is impossible), `chance` how often the most frequent symbol is right, and `bits` how many bits the regression
+    saves against knowing only how frequent symbols are: a bound from below on the information that the state holds of
+    :math:`x_{t-k}`, up to what the held-out steps leave open. What does not apply is None.
     """
 
     lags: np.ndarray
@@ -89,6 +89,8 @@ def _of_symbols(
     one_hot = np.eye(symbols)[past]
     log_probs = np.stack([softmax_regression(hidden, one_hot[:, place])(held) for place in range(len(lags))], axis=1)
     shares = (one_hot.sum(axis=(0, 1)) + 1) / (one_hot[..., 0].size + symbols)
+    doubt = symbols / (len(hidden) + symbols)  # so many steps were seen: none of them makes a symbol impossible
+    log_probs = np.logaddexp(np.log1p(-doubt) + log_probs, np.log(doubt * shares))
     said = np.take_along_axis(log_probs, truth[..., None], axis=-1)[..., 0]
     saved = (said - np.log(shares)[truth]).mean(axis=0) / np.log(2)
     accuracy = (log_probs.argmax(axis=-1) == truth).mean(axis=0)

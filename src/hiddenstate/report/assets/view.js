@@ -300,6 +300,7 @@ class View {
 
   reset() {
     this.zoomed = { x: null, y: null };
+    this.at = null;
     this.redraw();
   }
 
