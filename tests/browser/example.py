@@ -82,6 +82,7 @@ def flow() -> Chart:
             Line(np.cos(turns), np.sin(turns), name="cycle", colour=1),
             Points([0.0], [0.0], name="fixed point", colour="ink"),
         ],
+        equal=True,
     )
 
 

@@ -137,6 +137,25 @@ def test_drag_zooms_and_double_click_shows_all(page):
     assert ends(figure) == before and ends(figure, "y") == tall
 
 
+def test_a_circle_is_round(page):
+    line = chart(page, "Flow").locator(".marks path[style*='stroke-width:1.8']").first.bounding_box()
+    assert line["width"] == pytest.approx(line["height"], rel=0.02)
+
+
+def test_steps_have_whole_ticks(page):
+    """Zoomed in as far as a few steps, there is no step and a half."""
+    figure = chart(page, "Lines")
+    page.mouse.move(*pixel(figure, 0.50, 0.5))
+    page.mouse.down()
+    page.mouse.move(*pixel(figure, 0.55, 0.5), steps=3)
+    page.mouse.up()
+    low, high = ends(figure)
+    assert high - low < 3
+    words = figure.locator("text.tick").all_text_contents()
+    numbers = [float(word) for word in words if word.replace(".", "").isdigit() and low <= float(word) <= high]
+    assert numbers and all(number == int(number) for number in numbers)
+
+
 def test_points_zoom_both_ways_and_the_button_shows_all(page):
     figure = chart(page, "Flow")
     before, tall = ends(figure), ends(figure, "y")

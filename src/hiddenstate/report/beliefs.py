@@ -52,6 +52,7 @@ def reachable_charts(found: Reachable, states: Sequence[int] = (0, 1, 2)) -> lis
         "",
         "",
         [*_outline(), *_coloured(in_triangle(found.beliefs, states), found.words[:, -1], "last symbol")],
+        equal=True,
         note=f"{len(found.words)} words of {length} symbols; corners are certainty of {_listed(states)}.",
     )
     return [chart]
@@ -82,6 +83,7 @@ def _triangles(found: SimplexBeliefs, states: Sequence[int]) -> list[Chart]:
             "",
             "",
             [*_outline(), *_coloured(in_triangle(found.rows(which), states), most, "most probable: state")],
+            equal=True,
             note=note if which == "true" else f"R2 {found.r_squared:.3f} on held-out sequences. {note}",
         )
         for which, title in whose.items()

@@ -117,7 +117,8 @@ class Chart:
     """A title, what the axes show, and layers, drawn from the first to the last.
 
     `note` is a sentence or two below the chart: what to see in it. An axis may have names at 0, 1, 2, ... in place of
-    numbers: those of y begin at the top. Limits of an axis are None where the data say them.
+    numbers: those of y begin at the top. Limits of an axis are None where the data say them. With `equal`, a unit is as
+    long on both axes, so that a circle is round. Ticks are whole numbers where all x of a chart are.
     """
 
     title: str
@@ -131,15 +132,23 @@ class Chart:
     y_names: Sequence[str] | None = None
     x_limits: tuple[float | None, float | None] = (None, None)
     y_limits: tuple[float | None, float | None] = (None, None)
+    equal: bool = False
 
     def __post_init__(self) -> None:
         for layer in self.layers:
             _check(layer, self.title)
 
+    @property
+    def whole(self) -> bool:
+        """Whether all x are whole numbers, such as steps."""
+        found = [np.asarray(x, float) for layer in self.layers if (x := getattr(layer, "x", None)) is not None]
+        return bool(found) and all((x[np.isfinite(x)] % 1 == 0).all() for x in found)
+
     def plain(self) -> dict[str, Any]:
         """The chart as JSON takes it: dicts, lists, numbers and words; None for what is not finite."""
         return {
             **{f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "layers"},
+            "whole": self.whole,
             "layers": [
                 {"kind": type(layer).__name__.lower()} | {f.name: _plain(getattr(layer, f.name)) for f in fields(layer)}
                 for layer in self.layers

@@ -44,6 +44,8 @@ def draw_sections(sections: Sequence[Section], folder: str | Path, form: str) ->
 
 def draw_chart(axes: "Axes", chart: Chart) -> None:
     """Draw one chart on axes of matplotlib's."""
+    from matplotlib.ticker import MaxNLocator
+
     sides = [layer for layer in chart.layers if isinstance(layer, Bars)]
     axes.set(xscale=chart.x_scale, yscale=chart.y_scale)  # before the layers: setting a scale forgets names of bars
     for layer in chart.layers:
@@ -54,6 +56,10 @@ def draw_chart(axes: "Axes", chart: Chart) -> None:
     axes.set(xlabel=chart.x, ylabel=chart.y)
     axes.set_xlim(*chart.x_limits)
     axes.set_ylim(*chart.y_limits)
+    if chart.equal:
+        axes.set_aspect("equal", adjustable="datalim")
+    elif chart.whole and isinstance(locator := axes.xaxis.get_major_locator(), MaxNLocator):
+        locator.set_params(integer=True)
     _name_axes(axes, chart)
     _entitle(axes, chart)
     if any(isinstance(layer, Heat | Arrows) for layer in chart.layers):

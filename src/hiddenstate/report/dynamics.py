@@ -152,7 +152,7 @@ def spectrum_chart(points: dynamics.FixedPoints, note: str = "") -> Chart:
         layers.append(Points(np.real(values), np.imag(values), name=kind, colour=_COLOURS[kind]))
     counted = ", ".join(f"{points.kinds.count(kind)} of kind {kind}" for kind in _kinds(points)) or "none"
     said = note or f"Inside the circle a direction dies out, outside it grows. Found: {counted}."
-    return Chart("Eigenvalues at fixed points", "real part", "imaginary part", layers, note=said)
+    return Chart("Eigenvalues at fixed points", "real part", "imaginary part", layers, note=said, equal=True)
 
 
 def time_constants_chart(found: dynamics.TimeConstants, note: str = "") -> Chart:

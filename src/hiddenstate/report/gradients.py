@@ -89,6 +89,7 @@ def spectrum_charts(spectra: Spectra, note: str = "") -> list[Chart]:
         ],
         x_limits=(-most, most),
         y_limits=(-most, most),
+        equal=True,
         note=f"Inside the circle a difference of states shrinks, outside it grows. Brighter is later. {note}".strip(),
     )
     inside = ~np.isnan(spectra.singular_values[..., 0])

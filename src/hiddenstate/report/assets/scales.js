@@ -122,7 +122,8 @@ class Scale {
     const [low, high] = this.domain;
     const rough = (high - low) / Math.max(count, 2);
     const unit = 10 ** orderOf(rough);
-    const step = unit * [1, 2, 5, 10].find((factor) => factor * unit >= rough * 0.999);
+    const usual = unit * [1, 2, 5, 10].find((factor) => factor * unit >= rough * 0.999);
+    const step = this.whole ? Math.max(1, usual) : usual;
     const found = [];
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(i * step);
     return found.map((value) => [value, tickWords(value, step)]);

@@ -115,6 +115,19 @@ class View {
     const foot = this.turned ? Math.min(96, 0.6 * Math.max(...xNames.map(textWidth)) + 34) : 44;
     this.X = new Scale(xLog, xNames, xDomain, left, right);
     this.Y = new Scale(yLog, chart.y_names, yDomain, height - foot, 24);
+    this.X.whole = chart.whole;
+    if (chart.equal) this.evenUp();
+  }
+
+  /** Widen the axis on which a unit is longer, about its middle, until it is as long on both. */
+  evenUp() {
+    const unit = (scale) => Math.abs(scale.to - scale.from) / (scale.high - scale.low);
+    const least = Math.min(unit(this.X), unit(this.Y));
+    for (const name of ["X", "Y"]) {
+      const scale = this[name];
+      const [middle, half] = [(scale.low + scale.high) / 2, Math.abs(scale.to - scale.from) / least / 2];
+      this[name] = new Scale(false, null, [middle - half, middle + half], scale.from, scale.to);
+    }
   }
 
   yCount(height) {
