@@ -345,7 +345,9 @@ def test_a_schema_excludes_options_that_it_answers(write):
     for option in ({"columns": "a"}, {"inputs": "a"}, {"kinds": "real"}):
         with pytest.raises(DataError, match=f"schema already says which {next(iter(option))}"):
             hs.read(path, schema=schema, **option)
-    with pytest.raises(DataError, match="has no column 'b'; its columns are 'a'"):
+    with pytest.raises(
+        DataError, match="has no column 'b', which the schema of the model asks for; its columns are 'a'"
+    ):
         hs.read(write("u.csv", "a\n1.5\n"), schema=schema)
     with pytest.raises(DataError, match="is text, but the schema describes no text"):
         hs.read(write("t.txt", "abc"), schema=schema)

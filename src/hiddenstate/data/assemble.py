@@ -73,7 +73,8 @@ class Layout:
         every = [*roles, *inputs, *observed, *targets]
         for name in every:
             if name not in frame.columns:
-                raise DataError(f"{path} has no column {name!r}; its columns are {abridged(frame.columns)}.")
+                known = ", which the schema of the model asks for" if self.schema is not None else ""
+                raise DataError(f"{path} has no column {name!r}{known}; its columns are {abridged(frame.columns)}.")
         if not observed:
             raise DataError(f"{path} has no column left to observe beside {abridged([*roles, *inputs, *targets])}.")
         for i, name in enumerate(every):

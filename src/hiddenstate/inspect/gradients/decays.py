@@ -64,7 +64,8 @@ class Decay:
         first, last = int(self.lags[0]), int(self.lags[-1])
         ends = f"{_power(self.log_norms[0])} at lag {first}, {_power(self.log_norms[-1])} at lag {last}"
         half = f", half in {self.half_life:.3g} steps" if 0 < self.half_life < np.inf else ""
-        return f"{self.what} {self.verdict}: {ends}; times {self.rate:.4g} a step{half}."
+        verdict = "lasts over these lags" if self.verdict == "lasts" else self.verdict
+        return f"{self.what} {verdict}: {ends}; times {self.rate:.4g} a step{half}."
 
 
 def decay(model: SequenceModel, data: Any, lags: Sequence[int] | None = None, *, starts: int = _STARTS) -> Decay:
