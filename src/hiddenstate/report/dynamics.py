@@ -131,7 +131,7 @@ def _about(flow: dynamics.Flow, shrink: float) -> str:
         return "Arrows go from a state to the next while the same is read." + scale
     return (
         "Arrows go from a state to the next while the same is read, on the plane of the first two principal "
-        "components; what is not on it is drawn at its shadow." + scale
+        "components; points off the plane are drawn at their projection onto it." + scale
     )
 
 
@@ -169,7 +169,7 @@ def time_constants_chart(found: dynamics.TimeConstants, note: str = "") -> Chart
             shown = np.sort(np.where(np.isfinite(values) & (values > _GONE), values, np.nan))[::-1]
             shown = np.concatenate([shown[~np.isnan(shown)], shown[np.isnan(shown)]])
             layers.append(Line(np.arange(1, len(shown) + 1), shown, marks=True, name=name, colour=colour))
-    said = note or "How many steps it takes until 1/e is left. What never decays, or is gone at once, is not drawn."
+    said = note or "How many steps it takes until 1/e is left. Units that keep all, or forget at once, are not drawn."
     return Chart("Time constants", "rank", "steps", layers, y_scale="log", note=said)
 
 
