@@ -42,7 +42,11 @@ def _overview(found: Sequence[Reproduction]) -> Section:
 def _section(found: Reproduction) -> Section:
     verdicts = [Verdict(claim.statement, claim.measured, claim.holds, claim.note) for claim in found.claims]
     tables = [Table(rows, name, folded=len(rows) > MOST_ROWS) for name, rows in found.tables.items()]
-    sizes = Table([{"size": name, "value": str(value)} for name, value in found.config.items()], "sizes", folded=True)
+    sizes = Table(
+        [{"size": name, "value": str(value)} for name, value in found.config.items()],
+        "what it was run with",
+        folded=True,
+    )
     seconds = Table(
         [{"part": name, "seconds": round(took, 1)} for name, took in found.seconds.items()],
         "seconds of every part",
