@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 
 from docs.pages import PAGES, Block, blocks
@@ -46,7 +47,7 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": f"docs_{page.stem}"}
     printed = None
-    with jax.enable_x64(False):
+    with jax.enable_x64(False), np.printoptions():  # what a page sets for itself is not for the next
         for block in blocks(page):
             if block.runs:
                 printed = run(block, page, namespace)

@@ -11,6 +11,7 @@ from papers.checks import run_and_resume
 
 TINY = replace(
     andreas2016.QUICK,
+    hmms=1,
     units=(1, 3),
     sequences=(50, 200),
     learning_rates=(0.05,),
