@@ -121,7 +121,7 @@ def exponents(cost, what="gradient"):
 def test_the_gradient_of_a_network_keeps_all_its_states():
     """Lecture notes, "Computational Cost": O(TK) memory; and O(K^2) operations a step, counted in the program."""
     sizes = hs.inspect.CostSizes(
-        at_steps=256, steps=(256, 1024), at_units=16, units=(16, 32), at_batch=2, batch=(), repeats=0
+        at_steps=256, steps=(256, 1024), at_units=16, units=(16, 32), at_batch=2, batch=(), repeats=0, steps_at=(8, 1)
     )
     found = hs.inspect.cost(["vanilla"], key=jr.key(0), sizes=sizes, strategies={"sequential": hs.Sequential()})
     for varied in ("steps", "units"):
@@ -130,6 +130,11 @@ def test_the_gradient_of_a_network_keeps_all_its_states():
         assert abs(exponent - 1) < 0.1
     assert found.fits["measure"].unique().to_list() == ["bytes"]
     assert found.rows["seconds"].is_null().all()
+    assert set(found.rows.select("varied", "units", "batch").rows()) == {
+        ("steps", 8, 1),
+        ("units", 16, 2),
+        ("units", 32, 2),
+    }
     assert found.rows.filter(found.rows["varied"] == "steps")["depth"].to_list() == [256, 1024] * 2
     assert "1024 of 1024 steps wait for each other" in str(found)
     operations = found.rows.filter((found.rows["varied"] == "steps") & (found.rows["what"] == "evaluation"))
@@ -165,6 +170,8 @@ def test_models_of_real_numbers_and_of_ones_own_are_measured():
     ("call", "sentence"),
     [
         (lambda: hs.inspect.CostSizes(at_steps=0), "at_steps is 0; it must be a whole number from 1 on"),
+        (lambda: hs.inspect.CostSizes(steps_at=(3,)), "steps_at is \\(3,\\); it must be a number of units and one of"),
+        (lambda: hs.inspect.CostSizes(steps_at=(0, 1)), "steps_at is 0; it must be a whole number from 1 on"),
         (lambda: hs.inspect.CostSizes(units=(3,)), "units is \\(3,\\); it must hold two or more different sizes"),
         (lambda: hs.inspect.CostSizes(batch=(1, 2.5)), "batch is 2.5"),
         (lambda: hs.inspect.cost("gru", key=jr.key(0)), "models is 'gru'; it must be a list of names"),

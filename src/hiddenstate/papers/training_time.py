@@ -1,7 +1,6 @@
 """What one step of training costs networks on sequences of growing length: seconds, bytes, and the same gradient."""
 
 from collections.abc import Sequence
-from math import ceil, log2
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +11,8 @@ from hiddenstate._types import PRNGKeyArray
 from hiddenstate.catalogue import build
 from hiddenstate.core import Sequences, partition
 from hiddenstate.inference import arrays_for, masked_log_probs
+from hiddenstate.inspect.costs import depth
+from hiddenstate.inspect.costs.programs import Program, program
 from hiddenstate.networks.build import CELLS
 from hiddenstate.papers.random_symbols import random_symbols
 from hiddenstate.papers.timing import least_seconds
@@ -36,10 +37,12 @@ def gradient_costs(
     beside its arguments, as the compiler plans them (None where a backend does not say).
     """
     data = random_symbols(symbols=symbols, sequences=batch, length=length, key=key)
-    compiled = {
-        pair: _compiled_gradient(build(pair[0], data, hidden=hidden, key=key), data, pair[1]) for pair in contenders
-    }
-    works = {f"{cell} {way}": run for (cell, way), (run, _) in compiled.items()}
+    compiled: dict[tuple[str, str], Program] = {}
+    models = {cell: build(cell, data, hidden=hidden, key=key) for cell, _ in contenders}
+    for cell, way in contenders:
+        model = models[cell]
+        compiled[cell, way] = program(model, arrays_for(model, data), STRATEGIES[way], "gradient")
+    works = {f"{cell} {way}": each.run for (cell, way), each in compiled.items()}
     seconds = least_seconds(works, repeats=repeats)
     return [
         {
@@ -47,21 +50,11 @@ def gradient_costs(
             "way": way,
             "length": length,
             "seconds": seconds[f"{cell} {way}"],
-            "bytes": size,
-            "depth": length if way == "in sequence" else 2 * ceil(log2(length)),
+            "bytes": None if each.memory is None else each.memory.temporary,
+            "depth": depth(models[cell], STRATEGIES[way], length),
         }
-        for (cell, way), (_, size) in compiled.items()
+        for (cell, way), each in compiled.items()
     ]
-
-
-def _compiled_gradient(model: Any, data: Sequences, way: str) -> tuple[Any, int | None]:
-    """A function without arguments that computes the gradient of the loss, and how many bytes it needs."""
-    learned, rest = partition(model)
-    arrays = arrays_for(model, data)
-    gradient = jax.jit(jax.grad(lambda learned: _loss(eqx.combine(learned, rest), arrays, way)))
-    program = gradient.lower(learned).compile()
-    planned = program.memory_analysis()
-    return lambda: program(learned), None if planned is None else int(planned.temp_size_in_bytes)
 
 
 def _loss(model: Any, arrays: Any, way: str) -> Any:

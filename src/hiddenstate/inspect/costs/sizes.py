@@ -25,6 +25,10 @@ class CostSizes:
     `steps` is the length of sequences T, `units` the number of hidden units, or hidden states, K, and `batch` the
     number of sequences. With no sizes to vary, that size is left out. Each program runs `repeats` times, and the least
     time counts; with none, no time is measured.
+
+    `steps_at` is the number of units and of sequences while the steps are varied, where it is another: with a small
+    model the states of the longest sequences still fit into a cache. Beyond it each step waits longer for memory, and
+    the exponent is that of the machine.
     """
 
     at_steps: int = 1000
@@ -34,11 +38,19 @@ class CostSizes:
     at_batch: int = 4
     batch: tuple[int, ...] = (1, 4, 16, 64, 256)
     repeats: int = 7
+    steps_at: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         for name in ("at_steps", "at_units", "at_batch"):
             _check_whole(name, getattr(self, name))
         _check_whole("repeats", self.repeats, least=0)
+        if self.steps_at is not None:
+            if len(self.steps_at) != 2:
+                raise HiddenStateError(
+                    f"steps_at is {self.steps_at}; it must be a number of units and one of sequences."
+                )
+            for size in self.steps_at:
+                _check_whole("steps_at", size)
         for name in ("steps", "units", "batch"):
             sizes = getattr(self, name)
             if len(set(sizes)) != len(sizes) or len(sizes) == 1:
@@ -49,6 +61,8 @@ class CostSizes:
     def ladder(self, varied: Varied) -> list[Size]:
         """The sizes at which the one that is varied is measured."""
         middle = Size(self.at_steps, self.at_units, self.at_batch)
+        if varied == "steps" and self.steps_at is not None:
+            middle = Size(self.at_steps, *self.steps_at)
         return [middle._replace(**{varied: size}) for size in sorted(getattr(self, varied))]
 
 
@@ -57,9 +71,15 @@ def _check_whole(name: str, value: Any, least: int = 1) -> None:
         raise HiddenStateError(f"{name} is {value!r}; it must be a whole number from {least} on.")
 
 
-FULL = CostSizes()
+FULL = CostSizes(steps_at=(16, 1))
 
 QUICK = CostSizes(
-    at_steps=500, steps=(1000, 4000, 16_000), at_units=32, units=(32, 64, 128), batch=(4, 16, 64), repeats=3
+    at_steps=500,
+    steps=(1000, 4000, 16_000),
+    at_units=32,
+    units=(32, 64, 128),
+    batch=(4, 16, 64),
+    repeats=3,
+    steps_at=(16, 1),
 )
 """Sizes for a first look."""
