@@ -70,7 +70,7 @@ QUICK = Config(
     batch_size=200,
 )
 FULL = Config(
-    hmms=5,
+    hmms=3,
     states=2,
     symbols=3,
     units=(1, 20, 100),

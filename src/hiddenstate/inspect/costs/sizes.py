@@ -26,9 +26,9 @@ class CostSizes:
     number of sequences. With no sizes to vary, that size is left out. Each program runs `repeats` times, and the least
     time counts; with none, no time is measured.
 
-    `steps_at` is the number of units and of sequences while the steps are varied, where it is another: with a small
-    model the states of the longest sequences still fit into a cache. Beyond it each step waits longer for memory, and
-    the exponent is that of the machine.
+    `steps_at` is the number of units and of sequences while the steps are varied, where it is another. With a small
+    model the states of long sequences lie in one and the same level of the cache; where longer ones leave it, each
+    step waits longer for memory, and the exponent is that of the machine.
     """
 
     at_steps: int = 1000
@@ -71,15 +71,15 @@ def _check_whole(name: str, value: Any, least: int = 1) -> None:
         raise HiddenStateError(f"{name} is {value!r}; it must be a whole number from {least} on.")
 
 
-FULL = CostSizes(steps_at=(16, 1))
+FULL = CostSizes(steps=(16_000, 32_000, 64_000, 128_000), steps_at=(8, 1))
 
 QUICK = CostSizes(
     at_steps=500,
-    steps=(1000, 4000, 16_000),
+    steps=(4000, 8000, 16_000),
     at_units=32,
     units=(32, 64, 128),
     batch=(4, 16, 64),
     repeats=3,
-    steps_at=(16, 1),
+    steps_at=(8, 1),
 )
 """Sizes for a first look."""
