@@ -97,9 +97,9 @@ FULL = Config(
     repeats=5,
     text=None,
     text_cells=("gru", "lstm", "mingru", "minlstm"),
-    text_hidden=128,
+    text_hidden=64,
     text_layers=3,
-    text_steps=800,
+    text_steps=600,
     text_piece=128,
     text_rate=3e-3,
     text_seeds=3,
@@ -108,13 +108,13 @@ FULL = Config(
     copying_tokens=4,
     copying_symbols=16,
     copying_hidden=64,
-    copying_steps=3000,
-    copying_seeds=3,
+    copying_steps=2000,
+    copying_seeds=2,
     parity=(("gru", 1), ("lstm", 1), ("mingru", 1), ("minlstm", 1), ("mingru", 2)),
     parity_lengths=(40, 80, 160, 640),
     parity_hidden=32,
     parity_steps=2000,
-    parity_seeds=5,
+    parity_seeds=4,
 )
 
 
