@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: help compare test test-slow check docs bench clean
+.PHONY: help compare test test-slow check docs bench native clean
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -17,16 +17,16 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,check,docs]'
 	@touch $@
 
-compare: $(VENV)/.installed  ## Fit several models to an embedded real data set and rank them
+compare: $(VENV)/.native  ## Fit several models to an embedded real data set and rank them
 	$(BIN)/hiddenstate compare
 
-test: $(VENV)/.installed  ## Lint, build the documentation, run the tests
+test: $(VENV)/.native  ## Lint, build the documentation, run the tests
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(MAKE) --no-print-directory docs
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow'
 
-test-slow: $(VENV)/.installed  ## Run the tests that `make test` leaves out
+test-slow: $(VENV)/.native  ## Run the tests that `make test` leaves out
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow
 
 check: $(VENV)/.installed  ## Lint, format, types, and the direction of imports
@@ -38,7 +38,17 @@ check: $(VENV)/.installed  ## Lint, format, types, and the direction of imports
 docs: $(VENV)/.installed  ## Build the documentation into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(VENV)/.installed  ## Measure speed against the peers that are installed
+native: $(VENV)/.installed  ## Compile the kernels in csrc/, which make everything faster and nothing different
+	@mkdir -p build && $(BIN)/cmake -S . -B build/native -G Ninja -DSKBUILD_STATE=editable \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >build/native.log 2>&1 && \
+	  $(BIN)/cmake --build build/native >>build/native.log 2>&1 || { cat build/native.log; exit 1; }
+
+# Where there is no compiler everything works without the kernels, so that this is no reason to stop.
+$(VENV)/.native: CMakeLists.txt $(shell find csrc -type f) | $(VENV)/.installed
+	@$(MAKE) --no-print-directory native || echo "The kernels could not be compiled: hiddenstate runs without them."
+	@touch $@
+
+bench: $(VENV)/.native  ## Measure speed against the peers that are installed
 	$(BIN)/python benchmarks/run.py
 
 clean:  ## Remove everything that was made

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hiddenstate import cells as cells
     from hiddenstate import heads as heads
     from hiddenstate import inspect as inspect
+    from hiddenstate import native as native
     from hiddenstate import papers as papers
     from hiddenstate.catalogue import build as build
     from hiddenstate.catalogue import recipe_names as recipe_names
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from hiddenstate.strategies import Associative as Associative
     from hiddenstate.strategies import Auto as Auto
     from hiddenstate.strategies import Independent as Independent
+    from hiddenstate.strategies import Native as Native
     from hiddenstate.strategies import Sequential as Sequential
     from hiddenstate.strategies import unroll as unroll
     from hiddenstate.torch import from_torch as from_torch
@@ -119,7 +121,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "hiddenstate": ("cells", "heads", "inspect", "papers"),
+    "hiddenstate": ("cells", "heads", "inspect", "native", "papers"),
     "hiddenstate.catalogue": ("build", "recipe_names"),
     "hiddenstate.core": (
         "AssociativeRecurrence",
@@ -220,7 +222,7 @@ _HOMES = {
         "Summary",
         "Transducer",
     ),
-    "hiddenstate.strategies": ("Associative", "Auto", "Independent", "Sequential", "unroll"),
+    "hiddenstate.strategies": ("Associative", "Auto", "Independent", "Native", "Sequential", "unroll"),
     "hiddenstate.networks.describe": ("describe",),
     "hiddenstate.networks.exact": ("exact_rnn",),
     "hiddenstate.torch": ("from_torch", "to_torch"),

@@ -1,6 +1,7 @@
 """The diagonal linear cell: each unit a decaying, perhaps turning, memory of its input."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +13,7 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import TimeConstants, time_constants, weights, whole
 from hiddenstate.core import AssociativeRecurrence, HiddenStateError, dtype_of, register
-from hiddenstate.ops.linear_recurrence import Affine, Decay, LinearStep, apply, join
+from hiddenstate.ops.linear_recurrence import Affine, Decay, LinearStep, apply, join, run_natively
 
 
 @register("linear")
@@ -110,6 +111,13 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
     def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
         """Two affine steps as one."""
         return join(earlier, later)
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[Array, Array]]:
+        """The kernel of affine steps; AttributeError where the units are complex."""
+        if self.phase is not None:
+            raise AttributeError("DiagonalLinear with complex units has no kernel.")
+        return run_natively
 
     def output(self, state: Float[Array, "*parts hidden"]) -> Float[Array, " output"]:
         """The state, its real parts before its imaginary ones."""

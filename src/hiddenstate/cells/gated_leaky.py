@@ -12,7 +12,7 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, one_of, weights, whole
 from hiddenstate.core import register
-from hiddenstate.ops.linear_recurrence import Decay, LinearStep, apply, join
+from hiddenstate.ops.linear_recurrence import Decay, LinearStep, apply, join, run_natively
 
 
 class Pending(NamedTuple):
@@ -95,3 +95,10 @@ class GatedLeaky(Cell):
         if self.recurrent_weight is not None:
             raise AttributeError("GatedLeaky with context='state' has no `combine`.")
         return join
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[Array, Array]]:
+        """The kernel of affine steps; AttributeError where the gate reads the state."""
+        if self.recurrent_weight is not None:
+            raise AttributeError("GatedLeaky with context='state' has no kernel.")
+        return run_natively

@@ -3,10 +3,11 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray, Shaped
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, weights, whole
 from hiddenstate.core import AssociativeRecurrence, register
+from hiddenstate.ops import linear_recurrence
 from hiddenstate.ops.linear_recurrence import Decay, LinearStep, LogAffine, apply, join, log_mixture, mixture
 from hiddenstate.ops.nonlinearities import log_positive
 
@@ -71,6 +72,12 @@ class MinGRU(Cell, AssociativeRecurrence):
     def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
         """Two affine steps as one."""
         return join(earlier, later)
+
+    def run_natively(
+        self, state: Float[Array, " hidden"], elements: Decay | LogAffine, valid: Shaped[Array, " time"] | None
+    ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
+        """All states of one sequence, and the last."""
+        return linear_recurrence.run_natively(state, elements, valid)
 
     def gate_and_candidate(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
         """The logit of z, and what the state becomes where z is one: c, in log space g(c)."""

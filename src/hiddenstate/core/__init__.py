@@ -8,6 +8,7 @@ from hiddenstate.core.contract import (
     Recurrence,
     SequenceModel,
     has,
+    kernel_of,
     name_of,
 )
 from hiddenstate.core.errors import (
@@ -65,6 +66,7 @@ __all__ = [
     "has",
     "infer_schema",
     "is_noisy",
+    "kernel_of",
     "name_of",
     "parameter_count",
     "partition",

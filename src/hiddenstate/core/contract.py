@@ -21,6 +21,8 @@ Capabilities are methods that a model either has or has not; ask with `has`. Bes
   ``readout(state, u).log_prob(x)``; a model that has `prepare_partial` has it too.
 - ``state_after(element)``: the next state, from the element alone: a recurrence that remembers nothing but its last
   observation, so that no step waits for another.
+- ``run_natively(state, elements, valid)``: all states of one sequence and the last one, by a compiled kernel, as a
+  strategy's `run` gives them.
 - ``layers()`` and ``between(number, states)``: the recurrence is several, one above the other. Its state is the tuple
   of theirs and its element that of the first; ``between(number, states)`` is the element of layer `number` from the
   new states of those below. Each layer is then run over all steps before the next one begins.
@@ -29,6 +31,7 @@ Capabilities are methods that a model either has or has not; ask with `has`. Bes
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -137,6 +140,15 @@ def has(model: Any, capability: str) -> bool:
     part has none, so that having a capability and being able to use it are the same thing.
     """
     return callable(getattr(model, capability, None))
+
+
+def kernel_of(recurrence: Any) -> Callable[..., tuple[State, State]]:
+    """Its `run_natively`; AttributeError where a subclass has another `step`, which the kernel does not know."""
+    ancestors = type(recurrence).__mro__
+    places = [next((i for i, c in enumerate(ancestors) if n in vars(c)), 0) for n in ("step", "run_natively")]
+    if places[0] < places[1]:
+        raise AttributeError(f"{type(recurrence).__name__} has a step of its own, and its kernel is that of another.")
+    return recurrence.run_natively
 
 
 def name_of(model: object) -> str:

@@ -11,7 +11,7 @@ from numpyro.distributions import Delta, Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, State
 from hiddenstate.cells import Cell
-from hiddenstate.core import HiddenStateError, Schema, SequenceModel, has, name_of, register
+from hiddenstate.core import HiddenStateError, Schema, SequenceModel, has, kernel_of, name_of, register
 from hiddenstate.heads import Head
 from hiddenstate.networks.bidirectional import refuse_bidirectional
 from hiddenstate.networks.dropout import Dropout, checked_rate
@@ -121,6 +121,11 @@ class RNN(SequenceModel):
     def state_after(self) -> Callable[[Element], State]:
         """The cell's `state_after`, where it has one."""
         return self.cell.state_after  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[State, State]]:
+        """The cell's `run_natively`, where a compiled kernel runs it."""
+        return kernel_of(self.cell)
 
     @property
     def layers(self) -> Callable[[], tuple[Cell, ...]]:

@@ -19,7 +19,8 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from hiddenstate._types import Array
+from hiddenstate._types import Array, Shaped
+from hiddenstate.native.affine import affine
 
 
 class Affine(NamedTuple):
@@ -85,6 +86,19 @@ def join(earlier: LinearStep, later: LinearStep) -> LinearStep:
             return Turn(log_a_2 + log_a_1, _wrapped(angle_2 + angle_1), _factor(log_a_2, angle_2) * b_1 + b_2)
         case _:
             raise TypeError(f"cannot join {type(earlier).__name__} with {type(later).__name__}.")
+
+
+def run_natively(
+    h: Array, steps: Affine | Decay | LogAffine, valid: Shaped[Array, " time"] | None
+) -> tuple[Array, Array]:
+    """The states before each of many real steps and the one after the last, by a compiled kernel."""
+    match steps:
+        case Affine(a, b):
+            return affine("plain", h, a, b, valid)
+        case Decay(log_a, b):
+            return affine("decay", h, log_a, b, valid)
+        case LogAffine(log_a, log_b):
+            return affine("logarithms", h, log_a, log_b, valid)
 
 
 def mixture(logit: Array, candidate: Array) -> Decay:

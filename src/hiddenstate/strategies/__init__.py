@@ -9,6 +9,7 @@ from hiddenstate.core import DataError, Recurrence, Sequences, Steps
 from hiddenstate.strategies.associative import Associative
 from hiddenstate.strategies.auto import Auto, Choice
 from hiddenstate.strategies.independent import Independent
+from hiddenstate.strategies.native import Native
 from hiddenstate.strategies.sequential import Sequential
 from hiddenstate.strategies.strategy import Strategy, Unrolled, in_chunks, over_time, prepared, resolved
 
@@ -17,6 +18,7 @@ __all__ = [
     "Auto",
     "Choice",
     "Independent",
+    "Native",
     "Sequential",
     "Strategy",
     "Unrolled",

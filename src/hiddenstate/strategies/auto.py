@@ -9,6 +9,7 @@ from hiddenstate._types import Array, Element, Shaped, State
 from hiddenstate.core import Recurrence, has, name_of
 from hiddenstate.strategies.associative import Associative
 from hiddenstate.strategies.independent import Independent
+from hiddenstate.strategies.native import Native, obstacle
 from hiddenstate.strategies.sequential import Sequential
 from hiddenstate.strategies.strategy import Strategy, Unrolled
 
@@ -41,6 +42,10 @@ class Auto(Strategy):
         if has(recurrence, "state_after"):
             reason = f"the state of {name_of(recurrence)} is known from the last observation alone: no step waits."
             return Choice(Independent(), reason)
+        if obstacle(recurrence, device) is None:
+            checkpoint, memory = _long(time)
+            reason = f"{name_of(recurrence)} has a compiled kernel, which is the fastest way on a CPU."
+            return Choice(Native(checkpoint=checkpoint), reason + memory)
         checkpoint, memory = _chunks(time, device)
         if has(recurrence, "layers"):
             layers: Any = recurrence.layers()  # pyright: ignore[reportAttributeAccessIssue]
@@ -49,6 +54,8 @@ class Auto(Strategy):
             kinds = {type(choice.strategy) for choice in picked}
             if kinds == {Independent}:
                 return Choice(Independent(), reason)
+            if kinds == {Native}:
+                return Choice(Native(checkpoint=_long(time)[0]), reason)
             kind = Associative if kinds == {Associative} else Sequential
             return Choice(kind(checkpoint=checkpoint), reason)
         if not has(recurrence, "combine"):
@@ -77,8 +84,15 @@ class Auto(Strategy):
 
 def _chunks(time: int, device: str) -> tuple[bool | int, str]:
     """How to cut time into chunks that the backward pass recomputes, and why."""
-    if time >= LONG:
-        return True, f" {time} steps are many: the backward pass recomputes chunks to save memory."
+    checkpoint, memory = _long(time)
+    if checkpoint:
+        return checkpoint, memory
     if device == "cpu" and time >= CACHED:
         return CHUNK, f" Chunks of {CHUNK} steps stay in the cache; the backward pass recomputes them."
     return False, ""
+
+
+def _long(time: int) -> tuple[bool, str]:
+    if time < LONG:
+        return False, ""
+    return True, f" {time} steps are many: the backward pass recomputes chunks to save memory."

@@ -97,7 +97,9 @@ def in_chunks(
 def resolved(strategy: Strategy, recurrence: Recurrence, time: int) -> Strategy:
     """The strategy that really runs, checked against the recurrence."""
     if not isinstance(strategy, Strategy):
-        raise StrategyError(f"strategy is {strategy!r}; it must be hs.Auto(), hs.Sequential() or hs.Associative().")
+        raise StrategyError(
+            f"strategy is {strategy!r}; it must be hs.Auto(), hs.Sequential(), hs.Associative() or hs.Native()."
+        )
     strategy = strategy.resolve(recurrence, time)
     strategy.check(recurrence)
     return strategy

@@ -1,0 +1,91 @@
+"""The compiled library: whether it is there, and how it runs."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
+from typing import NamedTuple
+
+import jax
+
+OFF, SET, THREADS = "HIDDENSTATE_NATIVE", "HIDDENSTATE_INSTRUCTIONS", "HIDDENSTATE_THREADS"
+
+
+class Availability(NamedTuple):
+    """Whether kernels run, as its truth, and the sentence that says why or why not."""
+
+    there: bool
+    reason: str
+
+    def __bool__(self) -> bool:
+        return self.there
+
+
+def available() -> Availability:
+    """Whether the compiled kernels run in this process, and why not where they do not.
+
+    Set ``HIDDENSTATE_NATIVE=0`` to do without them, ``HIDDENSTATE_INSTRUCTIONS`` to one of `instruction_sets` to run
+    another than the best, ``HIDDENSTATE_THREADS`` to use fewer threads than XLA has.
+
+    >>> hs.native.available()  # doctest: +SKIP
+    Availability(there=True, reason='compiled kernels for avx512.')
+    """
+    return _loaded()[1]
+
+
+def instruction_sets() -> list[str]:
+    """The instruction sets that kernels were built for and that this machine has, the best last."""
+    module = _loaded()[0]
+    return [] if module is None else module.instruction_sets()
+
+
+def instruction_set() -> str | None:
+    """The instruction set in use."""
+    module = _loaded()[0]
+    return None if module is None else module.instruction_set()
+
+
+@contextmanager
+def limited(*, instructions: str | None = None, threads: int | None = None) -> Iterator[None]:
+    """Run kernels with another instruction set, or at most so many threads, for a while: for tests and measurements."""
+    module = _loaded()[0]
+    if module is None:
+        raise RuntimeError(available().reason)
+    before = module.instruction_set()
+    _configure(module, instructions, threads)
+    try:
+        yield
+    finally:
+        _configure(module, before, _threads_asked() if threads is not None else None)
+
+
+@cache
+def _loaded() -> tuple[ModuleType | None, Availability]:
+    if os.environ.get(OFF, "1") == "0":
+        return None, Availability(False, f"{OFF}=0 turns compiled kernels off.")
+    try:
+        from hiddenstate.native import _kernels  # pyright: ignore[reportAttributeAccessIssue]
+    except ImportError as error:
+        reason = (
+            f"the compiled kernels are not there ({error}): no C++ compiler was found when hiddenstate was installed."
+        )
+        return None, Availability(False, reason)
+    _configure(_kernels, os.environ.get(SET), _threads_asked())
+    for name, handler in _kernels.handlers().items():
+        jax.ffi.register_ffi_target(f"hiddenstate_{name}", handler, platform="cpu")
+    return _kernels, Availability(True, f"compiled kernels for {_kernels.instruction_set()}.")
+
+
+def _configure(module: ModuleType, instructions: str | None, threads: int | None) -> None:
+    if instructions is not None and not module.use_instruction_set(instructions):
+        raise ValueError(f"{SET} is {instructions!r}; this machine has {', '.join(module.instruction_sets())}.")
+    if threads is not None:
+        module.limit_threads(threads)
+
+
+def _threads_asked() -> int:
+    asked = os.environ.get(THREADS, "0")
+    if not asked.isdigit():
+        raise ValueError(f"{THREADS} is {asked!r}; it must be a whole number.")
+    return int(asked)
