@@ -1,0 +1,48 @@
+"""What the tests of all kernels share: on which instruction sets they run, and how results are compared."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import hiddenstate as hs
+
+needs_kernels = pytest.mark.skipif(not hs.native.available(), reason=hs.native.available().reason)
+
+each_instruction_set = pytest.mark.parametrize("instructions", hs.native.instruction_sets() or ["none"])
+
+TOLERANCE = {"float32": 3e-5, "float64": 1e-11}
+"""Relative to the largest entry: rounding of a few hundred operations, with room for another order of sums."""
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    """Leaves that are equal to the rounding of the precision that was found, relative to the largest entry."""
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.shape == b.shape
+        scale = 1 + np.abs(b[np.isfinite(b)]).max(initial=0)
+        np.testing.assert_allclose(a, b, rtol=0, atol=TOLERANCE[str(a.dtype)] * scale)
+
+
+def assert_threads_agree(run: Callable[[], Any], instructions: str) -> Any:
+    """The result, which is the same with one thread and with two, bit for bit."""
+    with hs.native.limited(instructions=instructions, threads=1):
+        one = jax.tree.map(np.asarray, run())
+    with hs.native.limited(instructions=instructions, threads=2):
+        two = jax.tree.map(np.asarray, run())
+    jax.tree.map(np.testing.assert_array_equal, one, two)
+    return one
+
+
+def slopes(run: Callable[..., Any], weights: Any, *arguments: Any) -> Any:
+    """What `run` gives, and the gradient of its sum under random weights with respect to all arguments."""
+
+    def total(*arguments):
+        out = run(*arguments)
+        return sum(
+            (jax.numpy.asarray(w, a.dtype) * a).sum() for w, a in zip(weights, jax.tree.leaves(out), strict=True)
+        )
+
+    return jax.jit(run)(*arguments), jax.jit(jax.grad(total, tuple(range(len(arguments)))))(*arguments)
