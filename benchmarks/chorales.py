@@ -109,15 +109,15 @@ MODELS: dict[str, tuple[str, Learn]] = {
     "mingru": ("minGRU of two layers, independent bits", network("mingru", 1000, layers=2, **USUAL)),
     "particles": (
         "multi-particle GRU, equation 17 as printed",
-        network("multi-particle", 400, bias=False, mixing="uniform", **PARTICLES),
+        network("multi-particle", 300, 1e-2, bias=False, mixing="uniform", **PARTICLES),
     ),
     "own": (
         "multi-particle GRU, biases and weights of its own",
-        network("multi-particle", 800, **PARTICLES),
+        network("multi-particle", 600, 1e-2, **PARTICLES),
     ),
     "mixture": (
         "GRU, mixture of 32 sets of independent bits",
-        network("gru", 800, head="mixture-bernoulli", components=32, **USUAL),
+        network("gru", 1000, 1e-2, head="mixture-bernoulli", components=32, **USUAL),
     ),
     "nade": ("GRU, NADE of 64 units", network("gru", 400, head="nade", units=64, **USUAL)),
     "subset": ("GRU, subset head of 128 units", network("gru", 1000, head="subset", units=128, **USUAL)),

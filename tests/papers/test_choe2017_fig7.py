@@ -8,6 +8,7 @@ import pytest
 
 from hiddenstate.papers import choe2017_fig7, choe2017_next
 from hiddenstate.papers.labelled_hmm import draw_labelled
+from hiddenstate.papers.particle_beliefs import last_move_summed
 from papers.checks import run_and_resume
 
 SMALL = {"states": 3, "symbols": 4, "seeds": 1, "train": 200, "validation": 30, "test": 40, "updates": 20}
@@ -19,6 +20,7 @@ def test_figure_7_runs(tmp_path):
     rows = run_and_resume("choe2017-fig7", config, tmp_path).tables["sizes"]
     assert [(row["kind"], row["size"]) for row in rows] == [("network", 2), ("particles", 2), ("particles", 300)]
     assert rows[1]["agreement"] < rows[2]["agreement"]
+    assert rows[1]["agreement"] < rows[1]["summed_agreement"]
 
 
 @pytest.mark.slow
@@ -35,12 +37,24 @@ def test_without_memory_a_symbol_has_its_share_of_all_sequences():
     assert np.abs(choe2017_next.without_memory(drawn) - shares).max() < 0.015  # over four standard errors
 
 
+def test_summing_out_the_last_move_gives_the_forward_algorithm_from_exact_beliefs():
+    drawn = draw_labelled(3, 4, train=1, validation=1, test=20, key=jr.key(0))
+    exact = drawn.optimal().filtered
+    np.testing.assert_allclose(last_move_summed(drawn.task, exact, drawn.symbols), exact, atol=1e-12)
+
+
 def sizes(network, particles, largest=1.0):
     """Agreement and accuracy at sizes 1 and 10, and for filters alone the agreement at 1000."""
     rows = [("network", 1, network[0]), ("network", 10, network[1])]
     rows += [("particles", 1, particles[0]), ("particles", 10, particles[1]), ("particles", 1000, largest)]
     named = {"agreement_error": 0.001, "accuracy_error": 0.001, "lost_accuracy": 0.01}
-    return {"sizes": [{"hmm": 1, "kind": k, "size": n, "agreement": a, "accuracy": a / 2, **named} for k, n, a in rows]}
+    named |= {"summed_agreement_error": 0.001, "summed_lost_accuracy": 0.01}
+    return {
+        "sizes": [
+            {"hmm": 1, "kind": k, "size": n, "agreement": a, "summed_agreement": a, "accuracy": a / 2, **named}
+            for k, n, a in rows
+        ]
+    }
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,18 @@ def filtered_states(particles: ParticleFilter, symbols: np.ndarray, *, key: PRNG
     return _over_sequences(_marginals, particles, symbols, key)
 
 
+def last_move_summed(task: HMMTask, filtered: np.ndarray, symbols: np.ndarray) -> np.ndarray:
+    """p(z_t | x_1 .. x_t) as particles before the last move say it: (sequence, time, state).
+
+    Where the particles went last is an expectation that is known, given where they were: the belief of the weighted
+    particles moves by the transition matrix, and Bayes' rule takes in the symbol. What is left of the noise of drawing
+    comes from earlier moves (Rao and Blackwell).
+    """
+    first = np.broadcast_to(task.initial, filtered[:, :1].shape)
+    joint = np.concatenate([first, filtered[:, :-1] @ task.transition], axis=1) * task.emission.T[symbols]
+    return joint / joint.sum(axis=-1, keepdims=True)
+
+
 def predicted_symbols(particles: ParticleFilter, symbols: np.ndarray, *, key: PRNGKeyArray) -> np.ndarray:
     """The probability of each symbol at t by the particles given x_1 .. x_{t-1}: (sequence, time, symbol)."""
     return _over_sequences(_predictions, particles, symbols, key)
