@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: help compare test test-slow check docs bench native clean
+.PHONY: help compare test test-slow check docs bench native sanitize clean
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,12 @@ native: $(VENV)/.installed  ## Compile the kernels in csrc/, which make everythi
 	@mkdir -p build && $(BIN)/cmake -S . -B build/native -G Ninja -DSKBUILD_STATE=editable \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >build/native.log 2>&1 && \
 	  $(BIN)/cmake --build build/native >>build/native.log 2>&1 || { cat build/native.log; exit 1; }
+
+sanitize: $(VENV)/.installed  ## Run the tests of the kernels with the address and undefined behaviour sanitizers
+	$(BIN)/cmake -S . -B build/sanitize -G Ninja -DHIDDENSTATE_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >/dev/null
+	$(BIN)/cmake --build build/sanitize
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 HIDDENSTATE_EXAMPLES=3 \
+	  HIDDENSTATE_KERNELS=$$(ls build/sanitize/_kernels*.so) $(BIN)/python -m pytest -p no:xdist -m 'not slow' tests/native
 
 # Where there is no compiler everything works without the kernels, so that this is no reason to stop.
 $(VENV)/.native: CMakeLists.txt $(shell find csrc -type f) | $(VENV)/.installed

@@ -1,5 +1,6 @@
 """What the tests of all kernels share: on which instruction sets they run, and how results are compared."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,9 @@ import hiddenstate as hs
 needs_kernels = pytest.mark.skipif(not hs.native.available(), reason=hs.native.available().reason)
 
 each_instruction_set = pytest.mark.parametrize("instructions", hs.native.instruction_sets() or ["none"])
+
+EXAMPLES = int(os.environ.get("HIDDENSTATE_EXAMPLES", "8"))
+"""How many random shapes a test tries: fewer where a slower build of the kernels is tested."""
 
 TOLERANCE = {"float32": 3e-5, "float64": 1e-11}
 """Relative to the largest entry: rounding of a few hundred operations, with room for another order of sums."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hiddenstate.native.affine import affine
 from hiddenstate.ops.linear_recurrence import Affine, Decay, LogAffine, apply
-from native.kernels import assert_close, assert_threads_agree, each_instruction_set, needs_kernels, slopes
+from native.kernels import EXAMPLES, assert_close, assert_threads_agree, each_instruction_set, needs_kernels, slopes
 
 FORMS = {"plain": Affine, "decay": Decay, "logarithms": LogAffine}
 
@@ -27,7 +27,7 @@ def loop(form, start, a, b, valid):
 @each_instruction_set
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(units=st.integers(1, 70), lengths=st.lists(st.integers(1, 7), min_size=1, max_size=5), seed=st.integers(0, 99))
 def test_values_and_gradients_are_those_of_a_loop(form, precision, instructions, units, lengths, seed):
     random = np.random.default_rng(seed)

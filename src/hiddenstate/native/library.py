@@ -1,5 +1,7 @@
 """The compiled library: whether it is there, and how it runs."""
 
+import importlib
+import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +12,8 @@ from typing import NamedTuple
 import jax
 
 OFF, SET, THREADS = "HIDDENSTATE_NATIVE", "HIDDENSTATE_INSTRUCTIONS", "HIDDENSTATE_THREADS"
+BUILD = "HIDDENSTATE_KERNELS"
+"""The path of another build of the kernels, such as one with sanitizers."""
 
 
 class Availability(NamedTuple):
@@ -65,7 +69,7 @@ def _loaded() -> tuple[ModuleType | None, Availability]:
     if os.environ.get(OFF, "1") == "0":
         return None, Availability(False, f"{OFF}=0 turns compiled kernels off.")
     try:
-        from hiddenstate.native import _kernels  # pyright: ignore[reportAttributeAccessIssue]
+        _kernels = _imported(os.environ.get(BUILD))
     except ImportError as error:
         reason = (
             f"the compiled kernels are not there ({error}): no C++ compiler was found when hiddenstate was installed."
@@ -75,6 +79,17 @@ def _loaded() -> tuple[ModuleType | None, Availability]:
     for name, handler in _kernels.handlers().items():
         jax.ffi.register_ffi_target(f"hiddenstate_{name}", handler, platform="cpu")
     return _kernels, Availability(True, f"compiled kernels for {_kernels.instruction_set()}.")
+
+
+def _imported(path: str | None) -> ModuleType:
+    if path is None:
+        return importlib.import_module("hiddenstate.native._kernels")
+    spec = importlib.util.spec_from_file_location("hiddenstate.native._kernels", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no compiled module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _configure(module: ModuleType, instructions: str | None, threads: int | None) -> None:
