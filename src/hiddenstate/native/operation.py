@@ -17,6 +17,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from hiddenstate._types import Array
+from hiddenstate.native.library import available
 
 
 class Operation:
@@ -77,6 +78,8 @@ _OPTIONS = ("options",)
 
 def call(name: str, shapes: Sequence[jax.ShapeDtypeStruct], *arrays: Array, **attributes: Any) -> list[Array]:
     """Call the kernel of that name, for results of these shapes."""
+    if not available():  # which also registers them
+        raise RuntimeError(f"no kernel can be called: {available().reason}")
     return list(jax.ffi.ffi_call(f"hiddenstate_{name}", list(shapes))(*arrays, **attributes))
 
 

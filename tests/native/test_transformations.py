@@ -1,0 +1,108 @@
+"""Kernels under what JAX does to functions: scans, recomputation, arrays that lie on several devices."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hiddenstate as hs
+from hiddenstate.native.affine import affine
+from native.kernels import assert_close, needs_kernels
+
+SHARDED = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+from hiddenstate.native.affine import affine
+
+assert len(jax.devices()) == 2
+mesh = jax.make_mesh((2,), ("batch",))
+random = np.random.default_rng(0)
+a, b = random.normal(size=(2, 4, 5, 3)).astype("float32")
+start = np.ones(3, "float32")
+loss = lambda start, a, b: (jax.vmap(lambda *x: affine("plain", *x, None)[0], (None, 0, 0))(start, a, b) ** 2).sum()
+run = jax.jit(jax.value_and_grad(loss, (0, 1, 2)))
+plain = run(start, a, b)
+spread = [jax.device_put(x, NamedSharding(mesh, PartitionSpec("batch"))) for x in (a, b)]
+found = run(start, *spread)
+assert len(spread[0].sharding.device_set) == 2
+jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), found, plain)
+print("the same")
+"""
+
+
+@needs_kernels
+def test_arrays_on_several_devices():
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    run = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True)
+    assert run.stdout == "the same\n", run.stderr
+
+
+@needs_kernels
+@pytest.mark.parametrize("checkpoint", [False, True, 3])
+def test_chunks_that_are_recomputed_change_nothing(checkpoint):
+    model = hs.RNN(
+        hs.cells.MinGRU(2, 5, key=jax.random.key(0)),
+        hs.heads.Bernoulli(5, 2, key=jax.random.key(1)),
+        initial="learned",
+    )
+    model = hs.cast(model, jnp.float64)
+    data = hs.Sequences.of([np.random.default_rng(n).integers(0, 2, (n, 2)) for n in (11, 7, 1)])
+    slope = jax.jit(jax.grad(lambda m, s: hs.log_prob(m, data, strategy=s, total=True)), static_argnums=1)
+    assert_close(slope(model, hs.Native(checkpoint)), slope(model, hs.Sequential()))
+
+
+@needs_kernels
+def test_a_kernel_inside_a_scan():
+    random = np.random.default_rng(0)
+    a, b = jnp.asarray(random.normal(size=(2, 4, 5, 3)))
+
+    def total(start, use):
+        run = lambda h, ab: affine("plain", h, *ab, None)[::-1] if use else jax.lax.scan(step, h, ab)  # noqa: E731
+        final, states = jax.lax.scan(run, start, (a, b))
+        return (states**2).sum() + final.sum()
+
+    step = lambda h, ab: (ab[0] * h + ab[1], h)  # noqa: E731
+    assert_close(*(jax.jit(jax.value_and_grad(total), static_argnums=1)(jnp.ones(3), use) for use in (True, False)))
+
+
+@needs_kernels
+def test_further_derivatives_are_refused_in_words():
+    one = lambda h: affine("plain", h, jnp.ones((2, 1)), jnp.ones((2, 1)), None)[1].sum()  # noqa: E731
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(one, (jnp.ones(1),), (jnp.ones(1),))
+
+
+def test_a_subclass_with_a_step_of_its_own_has_no_kernel():
+    class Halved(hs.cells.MinGRU):
+        def step(self, state, element):
+            return super().step(state, element) / 2
+
+    model = hs.RNN(Halved(3, 4, key=jax.random.key(0)), hs.heads.Categorical(4, 3, key=jax.random.key(1)))
+    assert hs.Auto().choose(model, 10).strategy == hs.Sequential()
+    with pytest.raises(hs.StrategyError, match=r"Native cannot run RNN of Halved"):
+        hs.log_prob(model, hs.Sequences.padded(np.zeros((1, 3), int)), strategy=hs.Native())
+
+
+def test_without_kernels_everything_is_as_before_and_says_why():
+    code = (
+        "import hiddenstate as hs; a = hs.native.available(); print(bool(a), a.reason, hs.native.instruction_sets());"
+        "import jax; c = hs.cells.MinGRU(1, 2, key=jax.random.key(0)); print(hs.Auto().choose(c, 5).strategy)"
+    )
+    environment = {**os.environ, "HIDDENSTATE_NATIVE": "0"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    first, second = run.stdout.splitlines()
+    assert first == "False HIDDENSTATE_NATIVE=0 turns compiled kernels off. []"
+    assert second == "Sequential(checkpoint=False)"
+
+
+@needs_kernels
+def test_an_instruction_set_that_is_not_there_is_named():
+    with (
+        pytest.raises(ValueError, match=r"'sse17'; this machine has .*baseline"),
+        hs.native.limited(instructions="sse17"),
+    ):
+        pass
