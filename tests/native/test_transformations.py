@@ -106,3 +106,24 @@ def test_an_instruction_set_that_is_not_there_is_named():
         hs.native.limited(instructions="sse17"),
     ):
         pass
+
+
+@needs_kernels
+@pytest.mark.parametrize("weighting", ["step", "trajectory"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_particles_are_more_sequences_to_a_kernel(weighting, bias):
+    data = hs.Sequences.of([np.random.default_rng(n).integers(0, 3, n) for n in (7, 4, 1)])
+    options = {"cell": "mingru", "hidden": 5, "particles": 3, "weighting": weighting, "bias": bias}
+    model = hs.cast(hs.build("multi-particle", data, **options, key=jax.random.key(0)), jnp.float64)
+    assert hs.Auto().choose(model, 7).strategy == hs.Native()
+    assert_close(*(hs.states(model, data, strategy=way) for way in (hs.Native(), hs.Sequential())))
+    assert_close(*(hs.log_prob(model, data, strategy=way) for way in (hs.Native(), hs.Sequential())))
+
+
+@needs_kernels
+def test_a_first_step_of_its_own_leaves_the_kernel():
+    data = hs.Sequences.of([np.random.default_rng(n).integers(0, 3, n) for n in (7, 4, 1)])
+    model = hs.FirstStep(hs.cast(hs.build("mingru", data, hidden=5, key=jax.random.key(0)), jnp.float64))
+    assert hs.Auto().choose(model, 7).strategy == hs.Native()
+    assert_close(*(hs.states(model, data, strategy=way) for way in (hs.Native(), hs.Sequential())))
+    assert_close(*(hs.log_prob(model, data, strategy=way) for way in (hs.Native(), hs.Sequential())))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, Shaped, State
-from hiddenstate.core import HiddenStateError, Recurrence, SequenceModel, dtype_of, has, name_of, register
+from hiddenstate.core import HiddenStateError, Recurrence, SequenceModel, dtype_of, has, kernel_of, name_of, register
 from hiddenstate.heads import Head
 from hiddenstate.networks.rnn import refuse_noise
 
@@ -107,6 +107,19 @@ class FirstStep(SequenceModel):
         """The model's `state_after`, where it has one."""
         inner = self.model.state_after
         return lambda element: self._joined(inner(element), jnp.asarray(True))
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[State, State]]:
+        """The model's `run_natively`, where a compiled kernel runs it."""
+        kernel = kernel_of(self.model)
+
+        def run(state: State, elements: Element, valid: Shaped[Array, " time"] | None) -> tuple[State, State]:
+            inner, begun = self._parted(state)
+            states, final = kernel(inner, elements, valid)
+            flags = begun | (jnp.arange(jax.tree.leaves(elements)[0].shape[0]) > 0)
+            return self._joined(states, flags), self._joined(final, jnp.asarray(True))
+
+        return run
 
     @property
     def layers(self) -> Callable[[], tuple[Recurrence, ...]]:

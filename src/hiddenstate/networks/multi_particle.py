@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from numpyro.distributions import CategoricalLogits, Distribution
 
-from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, State
+from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, Shaped, State
 from hiddenstate.cells import Cell
 from hiddenstate.cells.checks import number, one_of, whole
 from hiddenstate.core import (
@@ -20,6 +20,7 @@ from hiddenstate.core import (
     Sequences,
     Steps,
     dtype_of,
+    kernel_of,
     recipe,
     recipe_named,
     register,
@@ -74,6 +75,11 @@ class Copies(Recurrence):
         """The cell's `state_after`, where it has one."""
         after = self.cell.state_after  # pyright: ignore[reportAttributeAccessIssue]
         return (lambda element: self._for_all(after(element))) if self.shared else jax.vmap(after)
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[State, State]]:
+        """The cell's kernel, mapped over particles: they are more sequences to it."""
+        return jax.vmap(kernel_of(self.cell), (0, None if self.shared else 1, None), (1, 0))
 
     def _for_all(self, tree: Any) -> Any:
         return jax.tree.map(lambda a: jnp.broadcast_to(a, (self.count, *a.shape)), tree)
@@ -130,6 +136,11 @@ class Particles(Recurrence):
     def state_after(self) -> Callable[[Element], State]:
         """The cell's `state_after`, where it has one."""
         return self._copies(self.cell).state_after
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[State, State]]:
+        """The cell's `run_natively`, where a compiled kernel runs it."""
+        return self._copies(self.cell).run_natively
 
     @property
     def layers(self) -> Callable[[], tuple[Copies, ...]]:
@@ -297,6 +308,12 @@ class MultiParticle(SequenceModel):
         return self._dynamics("state_after").state_after
 
     @property
+    def run_natively(self) -> Callable[..., tuple[State, State]]:
+        """The cell's `run_natively`, where it has one; weights by the past are found after all states."""
+        kernel = self.particles.run_natively  # AttributeError where there is none
+        return self._run_trajectories if self._weighs else kernel
+
+    @property
     def layers(self) -> Callable[[], tuple[Copies, ...]]:
         """The layers of a stack, each with a state for every particle, where nothing is weighed by the past."""
         return self._dynamics("layers").layers
@@ -341,6 +358,15 @@ class MultiParticle(SequenceModel):
         if self._weighs:
             raise AttributeError(capability)
         return self.particles
+
+    def _run_trajectories(
+        self, state: WeightedParticles, elements: Seen, valid: Shaped[Array, " time"] | None
+    ) -> tuple[WeightedParticles, WeightedParticles]:
+        states, final = self.particles.run_natively(state.particles, elements.element, valid)
+        each = jax.vmap(self.particles.log_probs)(states, elements.x, elements.u)
+        each = each if valid is None else jnp.where(valid[:, None], each, 0.0)
+        last, log_weights = jax.lax.scan(lambda w, e: (_weighed(w, e)[0], w), state.log_weights, each)
+        return WeightedParticles(states, log_weights), WeightedParticles(final, last)
 
     def _score_trajectories(
         self, state: WeightedParticles, steps: Steps, strategy: Strategy
