@@ -65,17 +65,37 @@ HS_INLINE void store(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof v);
 }
 
+// The first n numbers, fewer than twice `piece`, in pieces whose sizes are constants: no call of a library.
+template <class T, int piece>
+HS_INLINE void copy_some(T* to, const T* from, int n) {
+  if constexpr (piece > 0) {
+    if (n & piece) {
+      std::memcpy(to, from, piece * sizeof(T));
+      to += piece;
+      from += piece;
+    }
+    copy_some<T, piece / 2>(to, from, n);
+  }
+}
+
 // The first n lanes; the others hold `other`.
 template <class T>
 HS_INLINE Vec<T> load_some(const T* p, int n, T other = T(0)) {
-  Vec<T> v = all<T>(other);
-  std::memcpy(&v, p, size_t(n) * sizeof(T));
-  return v;
+  constexpr int count = Lanes<T>::count;
+  if (n >= count) return load<T>(p);
+  T lanes[count];
+  store<T>(lanes, all<T>(other));
+  copy_some<T, count / 2>(lanes, p, n);
+  return load<T>(lanes);
 }
 
 template <class T>
 HS_INLINE void store_some(T* p, Vec<T> v, int n) {
-  std::memcpy(p, &v, size_t(n) * sizeof(T));
+  constexpr int count = Lanes<T>::count;
+  if (n >= count) return store<T>(p, v);
+  T lanes[count];
+  store<T>(lanes, v);
+  copy_some<T, count / 2>(p, lanes, n);
 }
 
 template <class T>
@@ -183,24 +203,33 @@ HS_INLINE Vec<T> expm1(Vec<T> x) {
   return x == x ? y : x;
 }
 
+// x within [low, high]; NaN stays.
+template <class T>
+HS_INLINE Vec<T> clamped(Vec<T> x, T low, T high) {
+  const Vec<T> bottom = all<T>(low), top = all<T>(high);
+  x = bottom > x ? bottom : x;
+  return top < x ? top : x;
+}
+
 // tanh x = (e^{2|x|} - 1) / (e^{2|x|} + 1) with the sign of x; one beyond where the difference can be seen.
 template <class T>
 HS_INLINE Vec<T> tanh(Vec<T> x) {
+  using L = Lanes<T>;
   const T far = std::is_same<T, float>::value ? T(10) : T(22);
-  Vec<T> a = x < T(0) ? -x : x;
-  a = a > far ? all<T>(far) : a;
+  const Ints<T> sign = (Ints<T>)x & ((Ints<T>)all<T>(T(-0.0)));
+  const Vec<T> a = clamped<T>((Vec<T>)((Ints<T>)x ^ sign), T(0), far);
   const Reduced<T> part = reduce_exponent<T>(a + a);
-  const Vec<T> scale = power_of_two<T>(part.n);
+  const Vec<T> scale = (Vec<T>)((part.n + L::bias) << L::mantissa);
   const Vec<T> less_one = part.p * scale + (scale - T(1));
-  Vec<T> y = less_one / (less_one + T(2));
-  y = x < T(0) ? -y : y;
-  return x == x ? y : x;
+  return (Vec<T>)((Ints<T>)(less_one / (less_one + T(2))) ^ sign);
 }
 
-// 1 / (1 + e^{-x}).
+// 1 / (1 + e^{-x}). Where e^{-x} passes the largest number it is infinite, and the result zero.
 template <class T>
 HS_INLINE Vec<T> sigmoid(Vec<T> x) {
-  return T(1) / (T(1) + exp<T>(-x));
+  constexpr bool single = std::is_same<T, float>::value;
+  const Reduced<T> part = reduce_exponent<T>(clamped<T>(-x, single ? T(-87) : T(-708), single ? T(88.9) : T(709.9)));
+  return T(1) / ((part.p + T(1)) * power_of_two<T>(part.n) + T(1));
 }
 
 }  // namespace HS_ISA

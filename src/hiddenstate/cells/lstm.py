@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray, Shaped
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import how_many_biases, number, one_of, weights, whole
 from hiddenstate.core import dtype_of, register
+from hiddenstate.native.lstm import lstm
 
 
 @register("lstm-state")
@@ -114,6 +115,13 @@ class LSTM(Cell):
         if self.peephole is not None:
             o = o + self.peephole[2] * c
         return LSTMState(c, jax.nn.sigmoid(o) * jnp.tanh(c))
+
+    def run_natively(
+        self, state: LSTMState, elements: Float[Array, "time four_hidden"], valid: Shaped[Array, " time"] | None
+    ) -> tuple[LSTMState, LSTMState]:
+        """All states of one sequence, and the last."""
+        states, final = lstm(self.input, self.recurrent_weight, self.peephole, state, elements, valid)
+        return LSTMState(*states), LSTMState(*final)
 
     def keep(self, state: LSTMState, element: Float[Array, " four_hidden"]) -> Float[Array, " hidden"]:
         """f, which protects the internal state."""

@@ -76,11 +76,22 @@ class Operation:
 _OPTIONS = ("options",)
 
 
-def call(name: str, shapes: Sequence[jax.ShapeDtypeStruct], *arrays: Array, **attributes: Any) -> list[Array]:
-    """Call the kernel of that name, for results of these shapes."""
+def call(
+    name: str,
+    shapes: Sequence[jax.ShapeDtypeStruct],
+    *arrays: Array,
+    aliases: dict[int, int] | None = None,
+    **attributes: Any,
+) -> list[Array]:
+    """Call the kernel of that name, for results of these shapes.
+
+    `aliases` says which arrays, by their number, may lend their memory to which results: where nothing else needs such
+    an array, no new memory is touched.
+    """
     if not available():  # which also registers them
         raise RuntimeError(f"no kernel can be called: {available().reason}")
-    return list(jax.ffi.ffi_call(f"hiddenstate_{name}", list(shapes))(*arrays, **attributes))
+    kernel = jax.ffi.ffi_call(f"hiddenstate_{name}", list(shapes), input_output_aliases=aliases)
+    return list(kernel(*arrays, **attributes))
 
 
 def like(*arrays: Array) -> list[jax.ShapeDtypeStruct]:

@@ -1,0 +1,97 @@
+// How the sequences of a batch become tasks, and weights that all tasks of a group share.
+#pragma once
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "handlers/buffers.h"
+#include "kernels/recurrent.h"
+#include "scratch.h"
+
+namespace hs {
+
+// Blocks of sequences of one group each. Long and short sequences are dealt out evenly, so that blocks take the same
+// time. What a sequence gives does not depend on the block it is in.
+class Blocks {
+ public:
+  Blocks(const int32_t* lengths, int64_t groups, int64_t sequences, int64_t time, int64_t threads)
+      : time_(time), sequences_(sequences), parts_(parts(groups, sequences, threads)) {
+    for (int64_t group = 0; group < groups; ++group) deal(lengths + group * sequences);
+  }
+
+  int64_t count() const { return int64_t(begins_.size()); }
+  int64_t group(int64_t block) const { return block / parts_; }
+  Rows rows(int64_t block) const {
+    const int64_t begin = begins_[block], end = block + 1 < count() ? begins_[block + 1] : int64_t(sequence_.size());
+    return {end - begin, time_, sequence_.data() + begin, length_.data() + begin};
+  }
+
+ private:
+  static constexpr int64_t MOST = 32;  // sequences of a block, whose states stay in the cache
+
+  static int64_t parts(int64_t groups, int64_t sequences, int64_t threads) {
+    int64_t parts = std::max<int64_t>(1, (sequences + MOST - 1) / MOST);
+    while (parts < sequences && groups * parts % threads != 0) ++parts;
+    return parts;
+  }
+
+  void deal(const int32_t* lengths) {
+    std::vector<int64_t> order(static_cast<size_t>(sequences_));
+    std::iota(order.begin(), order.end(), 0);
+    const auto steps = [&](int64_t i) { return std::min<int64_t>(std::max<int64_t>(lengths[i], 0), time_); };
+    std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) { return steps(i) > steps(j); });
+    for (int64_t part = 0; part < parts_; ++part) {
+      begins_.push_back(int64_t(sequence_.size()));
+      for (int64_t place = part; place < sequences_; place += parts_) {
+        sequence_.push_back(order[size_t(place)]);
+        length_.push_back(steps(order[size_t(place)]));
+      }
+    }
+  }
+
+  int64_t time_, sequences_, parts_;
+  std::vector<int64_t> sequence_, length_, begins_;
+};
+
+// Threads that are worth their start for so many multiplications.
+inline int64_t threads_for(const ffi::ThreadPool& pool, int64_t multiplications) {
+  return multiplications < 200000 ? 1 : threads_of(pool);
+}
+
+// The weights of all groups, packed, one group behind the other.
+template <class T>
+class Packed {
+ public:
+  Packed(ffi::ThreadPool& pool, const Packing<T>& packing, const T* weights, int64_t groups, int64_t weight_size,
+         int64_t units)
+      : size_((packing.numbers(units) + 15) / 16 * 16), numbers_(groups * size_) {
+    const int64_t panels = packing.panels(units);
+    const auto pack = [&](int64_t task) {
+      const int64_t group = task / panels;
+      packing.pack(weights + group * weight_size, units, task % panels, numbers_ + group * size_);
+    };
+    if (groups * weight_size < 50000)
+      for (int64_t task = 0; task < groups * panels; ++task) pack(task);
+    else
+      parallel(pool, groups * panels, pack);
+  }
+  const T* of(int64_t group) const { return numbers_ + group * size_; }
+
+ private:
+  int64_t size_;
+  Scratch<T> numbers_;
+};
+
+// The numbers of a buffer from those of this group on; null where it has none.
+template <class T>
+const T* at_group(const Buffer& buffer, int64_t group, int64_t groups) {
+  const int64_t size = size_of(buffer);
+  return size == 0 ? nullptr : buffer.typed_data<T>() + group * (size / groups);
+}
+template <class T>
+T* at_group(Out& buffer, int64_t group, int64_t groups) {
+  const int64_t size = size_of(*buffer);
+  return size == 0 ? nullptr : buffer->typed_data<T>() + group * (size / groups);
+}
+
+}  // namespace hs

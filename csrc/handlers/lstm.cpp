@@ -1,0 +1,122 @@
+#include "kernels/lstm.h"
+
+#include "handlers/blocks.h"
+#include "isa.h"
+#include "registry.h"
+
+namespace hs {
+
+HS_DECLARE_TABLES(LSTMTable, lstm)
+
+namespace {
+
+struct Sizes {
+  int64_t groups, sequences, time, units;
+  int64_t states() const { return groups * sequences * time * units; }
+  int64_t ends() const { return groups * sequences * units; }
+  int64_t multiplications() const { return states() * 4 * units; }
+};
+
+Sizes sizes_of(const Buffer& weight, const Buffer& lengths, const Buffer& gates) {
+  const int64_t groups = size_of(weight, 0, 1);
+  return {groups, groups ? size_of(lengths) / groups : 0, size_of(gates, -2, -1), size_of(weight, -1)};
+}
+
+bool fits(const Buffer& weight, const Buffer& peephole, const Sizes& n) {
+  return size_of(weight) == n.groups * 4 * n.units * n.units &&
+         (size_of(peephole) == 0 || size_of(peephole) == n.groups * 3 * n.units);
+}
+
+ffi::Error forward(ffi::ThreadPool pool, Buffer weight, Buffer peephole, Buffer start_c, Buffer start_h,
+                   Buffer elements, Buffer lengths, Out c, Out h, Out final_c, Out final_h, Out gates,
+                   int64_t sigmoid_input) {
+  const Sizes n = sizes_of(weight, lengths, elements);
+  HS_REQUIRE(fits(weight, peephole, n) && size_of(elements) == 4 * n.states());
+  HS_REQUIRE(size_of(start_c) == n.ends() && size_of(start_h) == n.ends());
+  HS_REQUIRE(size_of(*c) == n.states() && size_of(*h) == n.states());
+  HS_REQUIRE(size_of(*final_c) == n.ends() && size_of(*final_h) == n.ends());
+  HS_REQUIRE(size_of(*gates) == 0 || size_of(*gates) == size_of(elements));
+  return with_type(elements, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& kernels = lstm_table().of(zero);
+    const Blocks blocks(lengths.typed_data<int32_t>(), n.groups, n.sequences, n.time,
+                        threads_for(pool, n.multiplications()));
+    const Packed<T> packed(pool, kernels.forward_packing, weight.typed_data<T>(), n.groups, 4 * n.units * n.units,
+                           n.units);
+    parallel(pool, blocks.count(), [&](int64_t block) {
+      const int64_t g = blocks.group(block), all = n.groups;
+      kernels.forward({blocks.rows(block), n.units, sigmoid_input != 0, packed.of(g), at_group<T>(peephole, g, all),
+                       at_group<T>(start_c, g, all), at_group<T>(start_h, g, all), at_group<T>(elements, g, all),
+                       at_group<T>(c, g, all), at_group<T>(h, g, all), at_group<T>(final_c, g, all),
+                       at_group<T>(final_h, g, all), at_group<T>(gates, g, all)});
+    });
+    return ffi::Error::Success();
+  });
+}
+
+ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer peephole, Buffer lengths, Buffer gates, Buffer c,
+                    Buffer final_c, Buffer d_c, Buffer d_h, Buffer d_final_c, Buffer d_final_h, Out d_start_c,
+                    Out d_start_h, Out d_elements, int64_t sigmoid_input) {
+  const Sizes n = sizes_of(weight, lengths, gates);
+  HS_REQUIRE(fits(weight, peephole, n) && size_of(gates) == 4 * n.states() && size_of(c) == n.states());
+  HS_REQUIRE(size_of(final_c) == n.ends() && size_of(d_final_c) == n.ends() && size_of(d_final_h) == n.ends());
+  HS_REQUIRE((size_of(d_c) == 0 || size_of(d_c) == n.states()) && size_of(d_h) == n.states());
+  HS_REQUIRE(size_of(*d_start_c) == n.ends() && size_of(*d_start_h) == n.ends());
+  HS_REQUIRE(size_of(*d_elements) == size_of(gates));
+  return with_type(gates, [&](auto zero) {
+    using T = decltype(zero);
+    const auto& kernels = lstm_table().of(zero);
+    const Blocks blocks(lengths.typed_data<int32_t>(), n.groups, n.sequences, n.time,
+                        threads_for(pool, n.multiplications()));
+    const Packed<T> packed(pool, kernels.backward_packing, weight.typed_data<T>(), n.groups, 4 * n.units * n.units,
+                           n.units);
+    parallel(pool, blocks.count(), [&](int64_t block) {
+      const int64_t g = blocks.group(block), all = n.groups;
+      kernels.backward({blocks.rows(block), n.units, sigmoid_input != 0, packed.of(g), at_group<T>(peephole, g, all),
+                        at_group<T>(gates, g, all), at_group<T>(c, g, all), at_group<T>(final_c, g, all),
+                        at_group<T>(d_c, g, all), at_group<T>(d_h, g, all), at_group<T>(d_final_c, g, all),
+                        at_group<T>(d_final_h, g, all), at_group<T>(d_start_c, g, all),
+                        at_group<T>(d_start_h, g, all), at_group<T>(d_elements, g, all)});
+    });
+    return ffi::Error::Success();
+  });
+}
+
+XLA_FFI_DEFINE_HANDLER(forward_handler, forward,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::ThreadPool>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Ret<Buffer>()
+                           .Ret<Buffer>()
+                           .Ret<Buffer>()
+                           .Ret<Buffer>()
+                           .Ret<Buffer>()
+                           .Attr<int64_t>("sigmoid_input"));
+
+XLA_FFI_DEFINE_HANDLER(backward_handler, backward,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::ThreadPool>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Arg<Buffer>()
+                           .Ret<Buffer>()
+                           .Ret<Buffer>()
+                           .Ret<Buffer>()
+                           .Attr<int64_t>("sigmoid_input"));
+
+const Registered registered[] = {{"lstm_forward", forward_handler}, {"lstm_backward", backward_handler}};
+
+}  // namespace
+}  // namespace hs

@@ -1,0 +1,126 @@
+"""What the tests of recurrent networks' kernels share: the loop over a cell's own step, and comparisons with it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import hiddenstate as hs
+from native.kernels import assert_close, assert_threads_agree
+
+PRECISIONS = ("float32", "float64")
+
+Run = Callable[..., Any]
+
+
+def natively(cell: Any, start: Any, elements: Any, valid: Any) -> Any:
+    """All states of one sequence and the last, by the kernel."""
+    return tuple(cell.run_natively(start, elements, valid))
+
+
+def loop(cell: Any, start: Any, elements: Any, valid: Any) -> Any:
+    """The same, step by step."""
+    states, state = [], start
+    for t in range(len(elements)):
+        states.append(state)
+        new = cell.step(state, elements[t])
+        state = jax.tree.map(lambda a, b: jnp.where(valid[t], a, b), new, state)  # noqa: B023
+    return jax.tree.map(lambda *rows: jnp.stack(rows), *states), state
+
+
+def shaken(cell: Any, random: np.random.Generator) -> Any:
+    """The cell with all parameters moved, so that none is zero."""
+    return jax.tree.map(lambda a: a + 0.5 * random.normal(size=a.shape) if eqx.is_inexact_array(a) else a, cell)
+
+
+def cast(tree: Any, precision: str) -> Any:
+    """All numbers of the tree in that precision."""
+    return jax.tree.map(lambda a: jnp.asarray(a, precision) if eqx.is_inexact_array(a) else a, tree)
+
+
+def batch_of(cell: Any, lengths: list[int], random: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Random first states and elements for so many sequences, and the mask of their steps."""
+    count, time = len(lengths), max(lengths)
+    draw = lambda *lead: lambda a: jnp.asarray(random.normal(size=(*lead, *a.shape)))  # noqa: E731
+    start = jax.tree.map(draw(count), jax.eval_shape(cell.initial))
+    element = jax.eval_shape(cell.prepare, jax.ShapeDtypeStruct((cell.input_size,), jnp.float64))
+    return start, draw(count, time)(element), np.arange(time) < np.array(lengths)[:, None]
+
+
+def slopes_of(one: Run, seed: int) -> Run:
+    """A compiled function: the states of a batch, and the gradient of their weighted sum in everything."""
+
+    @eqx.filter_jit
+    def run(cell, start, elements, valid):
+        parameters, rest = eqx.partition(cell, eqx.is_inexact_array)
+
+        def total(parameters, start, elements):
+            whole = eqx.combine(parameters, rest)
+            out = jax.vmap(lambda *x: one(whole, *x))(start, elements, valid)
+            random = np.random.default_rng(seed)
+            leaves = jax.tree.leaves(out)
+            return sum((jnp.asarray(random.normal(size=a.shape), a.dtype) * a).sum() for a in leaves), out
+
+        (_, out), slopes = jax.value_and_grad(total, (0, 1, 2), has_aux=True)(parameters, start, elements)
+        return out, slopes
+
+    return run
+
+
+def assert_equals_loop(cell: Any, lengths: list[int], seed: int) -> None:
+    """Values and gradients are those of a loop, on all instruction sets, in both precisions, with one thread and two."""
+    random = np.random.default_rng(seed)
+    cell = shaken(cell, random)
+    start, elements, valid = batch_of(cell, lengths, random)
+    for precision in PRECISIONS:
+        given = cast((cell, start, elements), precision)
+        expected = slopes_of(loop, seed)(*cast(given, "float64"), valid)
+        run = slopes_of(natively, seed)
+        for instructions in hs.native.instruction_sets():
+            found = assert_threads_agree(lambda: run(*given, valid), instructions)  # noqa: B023
+            assert_close(found, expected)
+
+
+def assert_rows_are_alone(cell: Any) -> None:
+    """The bits of a sequence do not depend on those it is run with, nor do those of its gradients."""
+    random = np.random.default_rng(0)
+    lengths = [3, 1, 2, 3, 3, 2, 1, 3, 3, 3, 2, 3, 3, 1, 3, 3, 3]
+    given = cast((shaken(cell, random), *batch_of(cell, lengths, random)), "float32")
+
+    @eqx.filter_jit
+    def run(cell, start, elements, valid):
+        def total(start, elements):
+            out = jax.vmap(lambda *x: natively(cell, *x))(start, elements, valid)
+            return sum((a**2).sum() for a in jax.tree.leaves(out)), out
+
+        return jax.value_and_grad(total, (0, 1), has_aux=True)(start, elements)
+
+    for instructions in hs.native.instruction_sets():
+        with hs.native.limited(instructions=instructions, threads=1):
+            (_, out), slopes = run(*given)
+            for rows in (slice(0, 1), slice(1, 4), slice(4, 11)):
+                (_, part), part_slopes = run(given[0], *jax.tree.map(lambda a: a[rows], given[1:]))  # noqa: B023
+                some = jax.tree.map(lambda a: a[rows], (out, slopes))  # noqa: B023
+                jax.tree.map(np.testing.assert_array_equal, (part, part_slopes), some)
+
+
+def assert_maps(cells: list[Any]) -> None:
+    """Gradients of each sequence, and of several models at once, are those of a loop."""
+    random = np.random.default_rng(0)
+    cells = [shaken(cell, random) for cell in cells]
+    together = jax.tree.map(lambda *a: jnp.stack(a), *(eqx.filter(cell, eqx.is_inexact_array) for cell in cells))
+    rest = eqx.filter(cells[0], eqx.is_inexact_array, inverse=True)
+    start, elements, valid = batch_of(cells[0], [3, 2], random)
+
+    def each(one):
+        def total(parameters, start, elements, valid):
+            out = one(eqx.combine(parameters, rest), start, elements, valid)
+            return sum((a**2).sum() for a in jax.tree.leaves(out))
+
+        of_sequences = jax.vmap(jax.grad(total, (0, 1, 2)), (None, 0, 0, 0))
+        return jax.jit(jax.vmap(of_sequences, (0, None, None, None)))(together, start, elements, valid)
+
+    assert_close(each(natively), each(loop))

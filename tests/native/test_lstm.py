@@ -1,0 +1,48 @@
+"""The kernel of long short-term memory against a loop in float64."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hiddenstate as hs
+from native.kernels import needs_kernels
+from native.networks import assert_equals_loop, assert_maps, assert_rows_are_alone
+
+
+def lstm(units, seed=0, **options):
+    return hs.cells.LSTM(2, units, key=jax.random.key(seed), **options)
+
+
+@needs_kernels
+@pytest.mark.parametrize("options", [{}, {"input": "sigmoid", "peepholes": True}], ids=["plain", "peepholes"])
+@settings(max_examples=4, deadline=None)
+@given(units=st.integers(1, 70), lengths=st.lists(st.integers(1, 4), min_size=1, max_size=9), seed=st.integers(0, 99))
+def test_values_and_gradients_are_those_of_a_loop(options, units, lengths, seed):
+    assert_equals_loop(lstm(units, **options), lengths, seed)
+
+
+@needs_kernels
+def test_many_sequences_in_several_blocks():
+    assert_equals_loop(lstm(17), [1 + i % 3 for i in range(71)], 0)
+
+
+@needs_kernels
+def test_the_bits_of_a_sequence_do_not_depend_on_others():
+    assert_rows_are_alone(lstm(37, peepholes=True))
+
+
+@needs_kernels
+def test_gradients_of_each_sequence_and_of_several_models():
+    assert_maps([lstm(5, seed, peepholes=True) for seed in range(3)])
+
+
+@needs_kernels
+def test_extreme_inputs_stay_finite():
+    cell = lstm(3)
+    states, final = cell.run_natively(cell.initial(), jnp.full((4, 12), 1e4), None)
+    assert np.isfinite(jax.tree.leaves((states, final))[0]).all()
+    states, final = cell.run_natively(cell.initial(), jnp.full((4, 12), -1e4), None)
+    np.testing.assert_array_equal(final.h, 0)
