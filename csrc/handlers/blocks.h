@@ -10,13 +10,25 @@
 
 namespace hs {
 
+struct Sizes {
+  int64_t groups, sequences, time, units;
+  int64_t states() const { return groups * sequences * time * units; }
+  int64_t ends() const { return groups * sequences * units; }
+};
+
+// From weights [group, ..., units], lengths [group, sequence] and an array [group, sequence, time, numbers].
+inline Sizes sizes_of(const Buffer& weight, const Buffer& lengths, const Buffer& steps) {
+  const int64_t groups = size_of(weight, 0, 1);
+  return {groups, groups ? size_of(lengths) / groups : 0, size_of(steps, -2, -1), size_of(weight, -1)};
+}
+
 // Blocks of sequences of one group each. Long and short sequences are dealt out evenly, so that blocks take the same
 // time. What a sequence gives does not depend on the block it is in.
 class Blocks {
  public:
-  Blocks(const int32_t* lengths, int64_t groups, int64_t sequences, int64_t time, int64_t threads)
-      : time_(time), sequences_(sequences), parts_(parts(groups, sequences, threads)) {
-    for (int64_t group = 0; group < groups; ++group) deal(lengths + group * sequences);
+  Blocks(const int32_t* lengths, const Sizes& n, int64_t threads)
+      : time_(n.time), sequences_(n.sequences), parts_(parts(n.groups, n.sequences, threads)) {
+    for (int64_t group = 0; group < n.groups; ++group) deal(lengths + group * n.sequences);
   }
 
   int64_t count() const { return int64_t(begins_.size()); }

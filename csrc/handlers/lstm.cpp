@@ -10,18 +10,6 @@ HS_DECLARE_TABLES(LSTMTable, lstm)
 
 namespace {
 
-struct Sizes {
-  int64_t groups, sequences, time, units;
-  int64_t states() const { return groups * sequences * time * units; }
-  int64_t ends() const { return groups * sequences * units; }
-  int64_t multiplications() const { return states() * 4 * units; }
-};
-
-Sizes sizes_of(const Buffer& weight, const Buffer& lengths, const Buffer& gates) {
-  const int64_t groups = size_of(weight, 0, 1);
-  return {groups, groups ? size_of(lengths) / groups : 0, size_of(gates, -2, -1), size_of(weight, -1)};
-}
-
 bool fits(const Buffer& weight, const Buffer& peephole, const Sizes& n) {
   return size_of(weight) == n.groups * 4 * n.units * n.units &&
          (size_of(peephole) == 0 || size_of(peephole) == n.groups * 3 * n.units);
@@ -39,8 +27,7 @@ ffi::Error forward(ffi::ThreadPool pool, Buffer weight, Buffer peephole, Buffer 
   return with_type(elements, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = lstm_table().of(zero);
-    const Blocks blocks(lengths.typed_data<int32_t>(), n.groups, n.sequences, n.time,
-                        threads_for(pool, n.multiplications()));
+    const Blocks blocks(lengths.typed_data<int32_t>(), n, threads_for(pool, 4 * n.states() * n.units));
     const Packed<T> packed(pool, kernels.forward_packing, weight.typed_data<T>(), n.groups, 4 * n.units * n.units,
                            n.units);
     parallel(pool, blocks.count(), [&](int64_t block) {
@@ -66,8 +53,7 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer peephole, Buffer
   return with_type(gates, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = lstm_table().of(zero);
-    const Blocks blocks(lengths.typed_data<int32_t>(), n.groups, n.sequences, n.time,
-                        threads_for(pool, n.multiplications()));
+    const Blocks blocks(lengths.typed_data<int32_t>(), n, threads_for(pool, 4 * n.states() * n.units));
     const Packed<T> packed(pool, kernels.backward_packing, weight.typed_data<T>(), n.groups, 4 * n.units * n.units,
                            n.units);
     parallel(pool, blocks.count(), [&](int64_t block) {

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
+from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray, Shaped
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import how_many_biases, one_of, weights, whole
 from hiddenstate.core import register
+from hiddenstate.native.gru import gru
 
 
 @register("gru")
@@ -96,6 +97,15 @@ class GRU(Cell):
         z = jax.nn.sigmoid(input_z + recurrent_z)
         n = jnp.tanh(input_n + recurrent_n)
         return (1 - z) * n + z * h
+
+    def run_natively(
+        self,
+        state: Float[Array, " hidden"],
+        elements: Float[Array, "time three_hidden"],
+        valid: Shaped[Array, " time"] | None,
+    ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
+        """All states of one sequence, and the last."""
+        return gru(self.reset, self.recurrent_weight, self.candidate_bias, state, elements, valid)
 
     def keep(self, state: Float[Array, " hidden"], element: Float[Array, " three_hidden"]) -> Float[Array, " hidden"]:
         """z."""

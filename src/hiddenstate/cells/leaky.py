@@ -1,5 +1,6 @@
 """The leaky recurrent cell: units with time constants."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -20,6 +21,7 @@ from hiddenstate.cells.signs import (
     weight_of,
 )
 from hiddenstate.core import Frozen, register
+from hiddenstate.native.vanilla import NONLINEARITIES, vanilla
 from hiddenstate.ops.nonlinearities import nonlinearity
 
 
@@ -90,15 +92,27 @@ class Leaky(Cell):
         held = self.log_time_constants
         return jnp.exp(held.value if isinstance(held, Frozen) else held)
 
+    @property
+    def alpha(self) -> Float[Array, " hidden"]:
+        """What one step replaces of each unit's state."""
+        return -jnp.expm1(-1 / self.time_constants)
+
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
         return self.input_weight @ x + self.bias
 
     def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """(1 - alpha) h + alpha phi(W h + element)."""
-        alpha = -jnp.expm1(-1 / self.time_constants)
+        alpha = self.alpha
         drive = nonlinearity(self.nonlinearity)(self.dynamics_weight @ state + element)
         return (1 - alpha) * state + alpha * drive
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[Array, Array]]:
+        """The kernel; AttributeError where it does not know the nonlinearity."""
+        if self.nonlinearity not in NONLINEARITIES:
+            raise AttributeError(f"there is no kernel for the nonlinearity {self.nonlinearity!r}.")
+        return lambda *run: vanilla(self.nonlinearity, self.dynamics_weight, self.alpha, *run)
 
     def currents(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Currents:
         """The parts of W h + element: what excites, what inhibits, and what comes from outside."""

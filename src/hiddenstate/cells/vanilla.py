@@ -1,5 +1,6 @@
 """The plain recurrent cell."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +20,7 @@ from hiddenstate.cells.signs import (
     weight_of,
 )
 from hiddenstate.core import register
+from hiddenstate.native.vanilla import NONLINEARITIES, vanilla
 from hiddenstate.ops.nonlinearities import nonlinearity
 
 
@@ -93,6 +95,13 @@ class Vanilla(Cell):
     def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """phi(W h + element)."""
         return nonlinearity(self.nonlinearity)(self.dynamics_weight @ state + element)
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[Array, Array]]:
+        """The kernel; AttributeError where it does not know the nonlinearity."""
+        if self.nonlinearity not in NONLINEARITIES:
+            raise AttributeError(f"there is no kernel for the nonlinearity {self.nonlinearity!r}.")
+        return lambda *run: vanilla(self.nonlinearity, self.dynamics_weight, None, *run)
 
     def currents(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Currents:
         """The parts of W h + element: what excites, what inhibits, and what comes from outside."""

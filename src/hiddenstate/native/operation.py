@@ -65,11 +65,12 @@ class Operation:
         ]
         if any(axis is not None for axis in axes[: self.shared]):
             out = self(*(a.reshape(size * a.shape[1], *a.shape[2:]) for a in first), options=options)
-            out = [a.reshape(size, -1, *a.shape[1:]) for a in out]
+            out = [a.reshape(size, a.shape[0] // size, *a.shape[1:]) for a in out]
         else:
             each = [_fold_sequences(a) for a in first[self.shared :]]
             out = self(*arrays[: self.shared], *each, options=options)
-            out = [jnp.moveaxis(a.reshape(a.shape[0], size, -1, *a.shape[2:]), 1, 0) for a in out]
+            out = [a.reshape(a.shape[0], size, a.shape[1] // size, *a.shape[2:]) for a in out]
+            out = [jnp.moveaxis(a, 1, 0) for a in out]
         return out, [0] * len(out)
 
 
