@@ -21,7 +21,7 @@ def gru(
     """The states before every step, and the last one; behind the end of a sequence that stays.
 
     `elements` are the inputs of r, z and n, `weight` their recurrent weights in the same order. `reset` says whether r
-    multiplies the recurrent part of n ("after", with `candidate_bias` in it) or the state that it is made of ("before").
+    multiplies the recurrent part of n ("after", with `candidate_bias` in it) or the state it is made of ("before").
     """
     bias = jnp.zeros(NONE, weight.dtype) if candidate_bias is None else candidate_bias
     lengths = lengths_of(valid, len(elements))
