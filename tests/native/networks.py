@@ -71,7 +71,7 @@ def slopes_of(one: Run, seed: int) -> Run:
 
 
 def assert_equals_loop(cell: Any, lengths: list[int], seed: int) -> None:
-    """Values and gradients are those of a loop, on all instruction sets, in both precisions, with one thread or two."""
+    """Values and gradients are those of a loop: on all instruction sets, in both precisions, any threads."""
     random = np.random.default_rng(seed)
     cell = shaken(cell, random)
     start, elements, valid = batch_of(cell, lengths, random)

@@ -12,6 +12,7 @@ from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import how_many_biases, one_of, weights, whole
 from hiddenstate.core import register
 from hiddenstate.native.gru import gru
+from hiddenstate.ops.projection import project
 
 
 @register("gru")
@@ -74,7 +75,7 @@ class GRU(Cell):
         self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
     ) -> Float[Array, " three_hidden"]:
         """B x + b of r, z and n."""
-        element = self.input_weight @ x
+        element = project(self.input_weight, x)
         if self.bias is not None:
             element = element + self.bias
         if self.recurrent_bias is not None:

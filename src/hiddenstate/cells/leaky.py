@@ -23,6 +23,7 @@ from hiddenstate.cells.signs import (
 from hiddenstate.core import Frozen, register
 from hiddenstate.native.vanilla import NONLINEARITIES, vanilla
 from hiddenstate.ops.nonlinearities import nonlinearity
+from hiddenstate.ops.projection import project
 
 
 @register("leaky")
@@ -99,7 +100,7 @@ class Leaky(Cell):
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
-        return self.input_weight @ x + self.bias
+        return project(self.input_weight, x) + self.bias
 
     def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """(1 - alpha) h + alpha phi(W h + element)."""

@@ -12,6 +12,7 @@ from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import how_many_biases, number, one_of, weights, whole
 from hiddenstate.core import dtype_of, register
 from hiddenstate.native.lstm import lstm
+from hiddenstate.ops.projection import project
 
 
 @register("lstm-state")
@@ -99,7 +100,7 @@ class LSTM(Cell):
         self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None
     ) -> Float[Array, " four_hidden"]:
         """B x + b of i, f, g and o."""
-        element = self.input_weight @ x
+        element = project(self.input_weight, x)
         for bias in (self.bias, self.recurrent_bias):
             element = element if bias is None else element + bias
         return element

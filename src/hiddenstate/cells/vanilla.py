@@ -22,6 +22,7 @@ from hiddenstate.cells.signs import (
 from hiddenstate.core import register
 from hiddenstate.native.vanilla import NONLINEARITIES, vanilla
 from hiddenstate.ops.nonlinearities import nonlinearity
+from hiddenstate.ops.projection import project
 
 
 @register("vanilla")
@@ -87,7 +88,7 @@ class Vanilla(Cell):
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
-        element = self.input_weight @ x
+        element = project(self.input_weight, x)
         for bias in (self.bias, self.recurrent_bias):
             element = element if bias is None else element + bias
         return element

@@ -20,8 +20,8 @@ def gru(
 ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
     """The states before every step, and the last one; behind the end of a sequence that stays.
 
-    `elements` are the inputs of r, z and n, `weight` their recurrent weights in the same order. `reset` says whether r
-    multiplies the recurrent part of n ("after", with `candidate_bias` in it) or the state it is made of ("before").
+    `elements` are the inputs of r, z and n, `weight` their recurrent weights in the same order. With `reset` "after" r
+    multiplies the recurrent part of n, with `candidate_bias` in it; with "before", the state that it comes from.
     """
     bias = jnp.zeros(NONE, weight.dtype) if candidate_bias is None else candidate_bias
     lengths = lengths_of(valid, len(elements))
@@ -32,7 +32,8 @@ def gru(
 def _run(weight, bias, start, elements, lengths, *, options, keep=False):
     none = none_like(elements)
     states = jax.ShapeDtypeStruct((*elements.shape[:-1], weight.shape[-1]), elements.dtype)
-    shapes = [states, *like(start, elements if keep else none), none if options[0] or not keep else states]
+    shapes = [states, *like(start, elements if keep else none), *like(none)]
+    shapes[3] = states if keep and not options[0] else shapes[3]
     aliases = {3: 2} if keep else {}  # each step's gates take the place of its inputs
     arrays = weight, bias, start, elements, lengths
     return call("gru_forward", shapes, *arrays, aliases=aliases, before=int(options[0]))

@@ -4,6 +4,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.native.operation import Operation, call, lengths_of, like
@@ -49,15 +50,19 @@ def _differentiable(options, weight, peephole, start_c, start_h, elements, lengt
     return tuple(_forward(weight, peephole, start_c, start_h, elements, lengths, options=options))
 
 
-def _keep(options, weight, peephole, start_c, start_h, elements, lengths):
+def _keep(options, *arguments):
+    weight, peephole, start_c, start_h, elements, lengths = (argument.value for argument in arguments)
     *out, gates = _keeping(weight, peephole, start_c, start_h, elements, lengths, options=options)
     return tuple(out), (weight, peephole, lengths, gates, *out[:3])
 
 
 def _pull(options, kept, cotangents):
     weight, peephole, lengths, gates, c, h, final_c = kept
+    # Most losses see h alone: the adjoints of c are then no array of zeros, but nothing.
+    d_c = none_like(c) if isinstance(cotangents[0], SymbolicZero) else cotangents[0]
+    ends = (jnp.zeros(a.shape, a.dtype) if isinstance(a, SymbolicZero) else a for a in cotangents[1:])
     d_start_c, d_start_h, d_elements = _backward(
-        weight, peephole, lengths, gates, c, final_c, *cotangents, options=options
+        weight, peephole, lengths, gates, c, final_c, d_c, *ends, options=options
     )
     d_peephole = jnp.zeros_like(peephole)
     if peephole.size:
@@ -67,7 +72,7 @@ def _pull(options, kept, cotangents):
     return weight_gradient(d_elements, h), d_peephole, d_start_c, d_start_h, d_elements, None
 
 
-_differentiable.defvjp(_keep, _pull)
+_differentiable.defvjp(_keep, _pull, symbolic_zeros=True)
 _forward = Operation("lstm_forward", _run, shared=2, derivative=_differentiable)
 _keeping = Operation("lstm_keeping", partial(_run, keep=True), shared=2)
 _backward = Operation("lstm_backward", _run_back, shared=2)

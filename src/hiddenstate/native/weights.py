@@ -1,7 +1,13 @@
 """What the derivatives of recurrent networks share: gradients of weights as one product over all steps."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from hiddenstate._types import Array, Float
 
@@ -9,16 +15,65 @@ NONE = (0,)
 """The shape of an argument that a kernel can do without."""
 
 
-def none_like(array: Array) -> jax.ShapeDtypeStruct:
+def none_like(array: Array) -> Array:
     """No numbers, for the sequences of `array`."""
-    return jax.ShapeDtypeStruct((*array.shape[:2], 0), array.dtype)
+    return jnp.zeros((*array.shape[:2], 0), array.dtype)
+
+
+def bilinear(
+    name: str,
+    compute: Callable[[Array, Array], Array],
+    over_many: Callable[[tuple[Array, Array], tuple[int | None, int | None]], tuple[Array, int]],
+    pull_first: Callable[[Array, Array, Array], Array],
+    pull_second: Callable[[Array, Array, Array], Array],
+) -> Primitive:
+    """A product of two arrays that says itself how it is mapped (as a batching rule) and pulled back to each factor."""
+    product = Primitive(f"hiddenstate_{name}")
+    product.def_impl(jax.jit(compute))
+    product.def_abstract_eval(lambda *factors: _shaped(jax.eval_shape(compute, *map(_described, factors))))
+    mlir.register_lowering(product, mlir.lower_fun(compute, multiple_results=False))
+    batching.primitive_batchers[product] = over_many
+    ad.defbilinear(product, pull_first, pull_second)
+    return product
+
+
+def summed_outer(
+    outputs: Float[Array, "row output"], inputs: Float[Array, "row input"]
+) -> Float[Array, "output input"]:
+    """``outputs^T inputs``: the outer products of all rows, summed."""
+    return _summed_outer.bind(outputs, inputs)
+
+
+def _outer(outputs, inputs):
+    # As inputs^T outputs, transposed at the end, it takes half the time where the outputs are several gates. The
+    # barrier keeps the compiler from turning it around again.
+    product = jax.lax.dot_general(inputs, outputs, (((0,), (0,)), ((), ())))
+    return jax.lax.optimization_barrier(product).T
+
+
+def _outers(arrays, axes):
+    # Many of them at once the compiler takes in the plain order only.
+    return jax.vmap(lambda o, i: jax.lax.dot_general(o, i, (((0,), (0,)), ((), ()))), axes)(*arrays), 0
+
+
+_summed_outer = bilinear(
+    "summed_outer",
+    _outer,
+    _outers,
+    lambda d, _, inputs: jax.lax.dot_general(inputs, d, (((1,), (1,)), ((), ()))),
+    lambda d, outputs, _: jax.lax.dot_general(outputs, d, (((1,), (0,)), ((), ()))),
+)
 
 
 def weight_gradient(
     d_outputs: Float[Array, "group sequence time output"], inputs: Float[Array, "group sequence time input"]
 ) -> Float[Array, "group output input"]:
     """The adjoint of W in ``outputs = W inputs``, of which those of all steps are given."""
-    return jnp.einsum("gsto,gsti->goi", d_outputs, inputs)
+    # With all steps as one axis nothing is transposed before the product, and nothing copied for a single group.
+    rows = [a.reshape(a.shape[0], a.shape[1] * a.shape[2], a.shape[3]) for a in (d_outputs, inputs)]
+    if len(d_outputs) == 1:
+        return summed_outer(rows[0][0], rows[1][0])[None]
+    return jax.vmap(summed_outer)(*rows)
 
 
 def after(
@@ -26,3 +81,11 @@ def after(
 ) -> Float[Array, "group sequence time hidden"]:
     """The states after every step, from those before."""
     return jnp.concatenate([states[:, :, 1:], final[:, :, None]], 2)
+
+
+def _described(array: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+def _shaped(array: Any) -> ShapedArray:
+    return ShapedArray(array.shape, array.dtype)
