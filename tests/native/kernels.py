@@ -30,7 +30,7 @@ def assert_close(found: Any, expected: Any) -> None:
             np.testing.assert_array_equal(a, b)
             continue
         scale = 1 + np.abs(b[np.isfinite(b)]).max(initial=0)
-        np.testing.assert_allclose(a, b, rtol=0, atol=TOLERANCE[str(a.dtype)] * scale)
+        np.testing.assert_allclose(a, b, rtol=0, atol=TOLERANCE.get(str(a.dtype), 0) * scale)
 
 
 def assert_threads_agree(run: Callable[[], Any], instructions: str) -> Any:

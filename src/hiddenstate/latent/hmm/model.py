@@ -16,7 +16,7 @@ from hiddenstate.core.padding import generator
 from hiddenstate.distributions import mixture
 from hiddenstate.inference.posterior import Decoded
 from hiddenstate.latent.emissions import Emission
-from hiddenstate.latent.hmm import parallel, recursions
+from hiddenstate.latent.hmm import compiled, parallel, recursions
 from hiddenstate.latent.hmm.initials import InitialProbs, Stationary, check_one_stationary, climbed
 from hiddenstate.latent.hmm.operators import Dense
 from hiddenstate.latent.hmm.parallel import Stretch
@@ -24,7 +24,7 @@ from hiddenstate.latent.hmm.recursions import Chain, Forward
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
 from hiddenstate.ops.simplex import safe_log
 from hiddenstate.ops.sums import sum_over_time
-from hiddenstate.strategies import Associative, Strategy
+from hiddenstate.strategies import Associative, Native, Strategy
 
 PARTS = ("initial", "transition", "emission")
 
@@ -161,6 +161,13 @@ class HMM(SequenceModel):
             raise AttributeError("emissions that depend on past observations cannot be combined")
         return self._widened
 
+    @property
+    def run_natively(self) -> Callable[..., tuple[State, State]]:
+        """All states by a compiled kernel, which moves beliefs by one matrix for all steps and knows no other way."""
+        if type(self)._operator is not HMM._operator or self.transition.inputs:
+            raise AttributeError("only chains with one matrix for all steps have a kernel")
+        return self._run_natively
+
     def readout(self, state: State, u: Num[Array, " inputs"] | None = None) -> Distribution:
         """The emissions, mixed as the belief says."""
         belief, past = (state.belief, state.past) if self.emission.history else (state, None)
@@ -173,6 +180,8 @@ class HMM(SequenceModel):
         if isinstance(strategy, Associative):
             found = parallel.forward(chain, belief, seen, steps.valid)
             evidence, final = found.evidence, found.final
+        elif isinstance(strategy, Native):
+            evidence, final = compiled.score(chain, belief, seen, steps.valid)
         else:
             scored: Any = recursions.score(chain.varying, chain.operator, belief, seen, steps.valid)
             evidence, final = scored
@@ -189,7 +198,7 @@ class HMM(SequenceModel):
         """p(z_t | x_1 .. x_T) and the pairs of neighbours."""
         chain, _, found = self._forward(steps, strategy)
         marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
-        ratios = recursions.ratios(found, marginals, steps.valid)
+        ratios = self._recursions(strategy).ratios(found, marginals, steps.valid)
         pairs = self._pairs(chain, found, ratios)
         return Smoothed(recursions.hold(chain.mapped("collapse", marginals), steps.valid), pairs)
 
@@ -203,8 +212,11 @@ class HMM(SequenceModel):
         """The path of Viterbi, and its log-probability with the observations."""
         chain, belief = self._chain(steps), self._first_belief()
         seen = self._log_likelihoods(steps, self._first_past())
-        path = self._recursions(strategy).best_path(chain, belief, seen, steps.valid)
-        each = recursions.path_log_prob(chain, belief, seen, path, steps.valid)
+        if isinstance(strategy, Native):
+            path, each = compiled.best_path(chain, belief, seen, steps.valid)
+        else:
+            path = self._recursions(strategy).best_path(chain, belief, seen, steps.valid)
+            each = recursions.path_log_prob(chain, belief, seen, path, steps.valid)
         return Decoded(self._operator(None).hidden(path), sum_over_time(each))
 
     def sample_states(self, steps: Steps, strategy: Strategy, key: PRNGKeyArray) -> Shaped[Array, " time"]:
@@ -348,9 +360,24 @@ class HMM(SequenceModel):
         return Chain(self._operator(None))
 
     def _recursions(self, strategy: Strategy) -> Any:
+        if isinstance(strategy, Native):
+            return compiled
         return parallel if isinstance(strategy, Associative) else recursions
 
-    def _forward(self, steps: Steps, strategy: Strategy) -> tuple[Chain, Float[Array, "time state"], Forward]:
+    def _run_natively(self, state: State, elements: Element, valid: Any) -> tuple[State, State]:
+        chain = Chain(self._operator(None))
+        if not self.emission.history:
+            return compiled.predicted(chain, state, elements.log_likelihoods, valid)
+        steps = Steps(elements[0], elements[1], None, valid)
+        seen = self._log_likelihoods(steps, state.past)
+        beliefs, final = compiled.predicted(chain, state.belief, seen, valid)
+        last = self._last(steps, state.past)
+        inside = jnp.ones(len(beliefs), bool) if valid is None else valid
+        shape = (-1, *(1 for _ in last.shape))
+        pasts = jnp.where(inside.reshape(shape), self._pasts(steps, state.past), last)
+        return Lagged(beliefs, pasts), Lagged(final, last)
+
+    def _forward(self, steps: Steps, strategy: Strategy) -> tuple[Chain, Float[Array, "time state"], Any]:
         chain, seen = self._chain(steps), self._log_likelihoods(steps, self._first_past())
         return chain, seen, self._recursions(strategy).forward(chain, self._first_belief(), seen, steps.valid)
 
@@ -383,6 +410,9 @@ class HMM(SequenceModel):
 
     def _by_recursion(self, steps: Steps, strategy: Strategy) -> tuple[Array, Any, Array, Array]:
         chain, _, found = self._forward(steps, strategy)
+        if isinstance(strategy, Native):
+            marginals, counts = compiled.moments(chain, found, steps.valid)
+            return self._initial_statistics(marginals, steps), counts, marginals, sum_over_time(found.evidence)
         marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
         ratios = recursions.ratios(found, marginals, steps.valid)
         if chain.varying:

@@ -1,0 +1,285 @@
+// The way back through hidden Markov models, vectorised over states; several sequences go together.
+//
+// With f_t the filtered belief, P the matrix and g_t the likelihoods relative to the evidence, so that f_t is the
+// predicted belief times g_t, the adjoint a_t of the predicted belief follows from v = P a_{t+1}:
+//     adjoint of the log-likelihoods  f_t (v - f_t . v + slope_t),       a_t = g_t (v - f_t . v + slope_t)
+// and smoothed beliefs, with a_t their ratio to predicted ones, from
+//     smoothed belief                 f_t v / (f_t . v),                 a_t = g_t v / (f_t . v).
+// A state that cannot be has a_t = 0. The matrix gets the sum of the outer products of f_t and a_{t+1}.
+#include "kernels/hmm_backward.h"
+
+#include "kernels/outer.h"
+#include "kernels/rows.h"
+#include "kernels/together.h"
+
+namespace hs {
+namespace HS_ISA {
+namespace {
+
+constexpr int64_t KEPT = 8192;      // numbers of one sequence that are worked on at a time
+constexpr int64_t SETTLED = 64;     // so many pieces are summed before they join the rest: precise over long time
+
+template <class T>
+struct Run {
+  int64_t sequence, left;  // `left` steps are before where it is
+  int64_t inside, rows;    // `inside` of these in its piece of time, of which the buffers hold `rows` steps
+  bool last;               // nothing follows
+  T *filtered, *ratios;    // rows: f, and g, in whose place the results come
+  T *adjoints;             // one row more: a_t .. a_{t + steps}
+  T *moved, *slopes;
+  T *recent, *sums;
+  int64_t pieces;
+};
+
+// Rows of an array as padded rows.
+template <class T, int W>
+void read_rows(const T* from, int64_t left, int64_t states, int64_t pitch, int64_t steps, T* out) {
+  for (int64_t t = 0; t < steps; ++t)
+    for (int64_t j = 0; j < pitch; j += W) {
+      const int64_t at = t * states + j;
+      put<T, W>(out + t * pitch + j, read<T, W>(from + at, states - j, left - at, T(0)));
+    }
+}
+
+// g of some steps: zero where f is; one where the observation was impossible, so that the belief stayed.
+template <class T, int W>
+void likelihood_ratios(const T* seen, const T* top, const T* total, int64_t left, int64_t states, int64_t pitch,
+                       int64_t steps, const T* filtered, T* out) {
+  for (int64_t t = 0; t < steps; ++t)
+    for (int64_t j = 0; j < pitch; j += W) {
+      const int64_t at = t * states + j;
+      const Row<T, W> v = read<T, W>(seen + at, states - j, left - at, -T(INFINITY));
+      put<T, W>(out + t * pitch + j, top[t] > -T(INFINITY) ? v - top[t] : row_of<T, W>(T(0)));
+    }
+  for (int64_t i = 0; i < steps * pitch; i += Lanes<T>::count) store<T>(out + i, exp<T>(load<T>(out + i)));
+  for (int64_t t = 0; t < steps; ++t) {
+    const T factor = T(1) / total[t];
+    for (int64_t j = 0; j < pitch; j += W) {
+      T* const row = out + t * pitch + j;
+      const Row<T, W> f = get<T, W>(filtered + t * pitch + j);
+      put<T, W>(row, f > T(0) ? get<T, W>(row) * factor : row_of<T, W>(T(0)));
+    }
+  }
+}
+
+template <class T>
+class Backward {
+ public:
+  explicit Backward(const HmmBackward<T>& in)
+      : in_(in),
+        pitch_(pitch_of<T>(in.states)),
+        piece_(std::max<int64_t>(16, std::min<int64_t>(256, KEPT / pitch_))),
+        rows_((piece_ + 1) * pitch_ + Lanes<T>::count),
+        size_(3 * rows_ + pitch_ + piece_ + Lanes<T>::count),
+        square_(pitch_ * pitch_),
+        memory_(TOGETHER * size_),
+        squares_(2 * square_ * TOGETHER) {}
+
+  void run(int64_t begin, int64_t end) {
+    Run<T> slots[TOGETHER];
+    for (int i = 0; i < TOGETHER; ++i) lay_out(slots[i], i);
+    run_together(
+        slots, begin, end, [&](Run<T>& run, int64_t sequence) { start(run, sequence); },
+        [&](Run<T>* const* runs, int64_t count) { retreat(runs, count); },
+        [&](Run<T>& run) { finish(run); });
+  }
+
+ private:
+  void lay_out(Run<T>& run, int64_t i) {
+    run.filtered = memory_.get() + i * size_;
+    run.ratios = run.filtered + rows_;
+    run.adjoints = run.ratios + rows_;
+    run.moved = run.adjoints + rows_;
+    run.slopes = run.moved + pitch_;
+    run.recent = squares_.get() + 2 * i * square_;
+    run.sums = run.recent + square_;
+  }
+
+  void start(Run<T>& run, int64_t sequence) {
+    run.sequence = sequence;
+    run.left = in_.lengths[sequence];
+    run.inside = 0;
+    run.last = true;
+    run.pieces = 0;
+    std::memset(run.recent, 0, size_t(2 * square_) * sizeof(T));
+    // Behind the end the last belief stood: what is asked of it there comes first.
+    for (int64_t j = 0; j < pitch_; ++j)
+      run.adjoints[j] = in_.smooth || j >= in_.states ? T(0) : in_.d_final[sequence * in_.states + j];
+    if (in_.d_predicted)
+      for (int64_t t = in_.time - 1; t >= run.left; --t)
+        for (int64_t j = 0; j < in_.states; ++j)
+          run.adjoints[j] += in_.d_predicted[(sequence * in_.time + t) * in_.states + j];
+  }
+
+  // Pieces of time are those of the sequence, whichever goes along: sums over them are always the same.
+  void retreat(Run<T>* const* runs, int64_t count) {
+    if (fewest_left(runs, count) == 0) return;
+    with_width<T>(in_.states, [&](auto width) {
+      constexpr int W = decltype(width)::value;
+      int64_t steps = piece_;
+      for (int64_t i = 0; i < count; ++i) {
+        if (runs[i]->inside == 0) fetch<W>(*runs[i]);
+        steps = std::min(steps, runs[i]->inside);
+      }
+      for (int64_t t = 0; t < steps; ++t) {
+        for (int64_t i = 0; i < count; ++i) --runs[i]->inside, --runs[i]->left;
+        if (pitch_ > W)
+          many<W>(runs, count);
+        else if (in_.states <= 8)
+          few<W, 2>(runs, count);
+        else
+          few<W, 4>(runs, count);
+      }
+      for (int64_t i = 0; i < count; ++i)
+        if (runs[i]->inside == 0) settle<W>(*runs[i]);
+    });
+  }
+
+  template <int W>
+  void fetch(Run<T>& run) {
+    const int64_t steps = run.left % piece_ ? run.left % piece_ : piece_, states = in_.states;
+    const int64_t at = run.sequence * in_.time + run.left - steps, left = (in_.time - (run.left - steps)) * states;
+    run.inside = run.rows = steps;
+    std::memmove(run.adjoints + steps * pitch_, run.adjoints, size_t(pitch_) * sizeof(T));
+    read_rows<T, W>(in_.filtered + at * states, left, states, pitch_, steps, run.filtered);
+    likelihood_ratios<T, W>(in_.likelihoods + at * states, in_.top + at, in_.total + at, left, states, pitch_, steps,
+                            run.filtered, run.ratios);
+    if (in_.d_evidence) std::memcpy(run.slopes, in_.d_evidence + at, size_t(steps) * sizeof(T));
+  }
+
+  template <int W, int N>
+  HS_INLINE void few(Run<T>* const* runs, int64_t count) {
+    for (int64_t r = 0; r < count; ++r) {
+      const T* const later[1] = {runs[r]->adjoints + (runs[r]->inside + 1) * W};
+      Row<T, W> moved[1][1];
+      product_tile<T, W, 1, 1, N>(later, in_.matrix, in_.states, W, moved);
+      put<T, W>(runs[r]->moved, moved[0][0]);
+      condition<W>(*runs[r]);
+    }
+  }
+
+  template <int W>
+  void many(Run<T>* const* runs, int64_t count) {
+    const T* later[TOGETHER];
+    T* moved[TOGETHER];
+    for (int64_t r = 0; r < count; ++r) {
+      later[r] = runs[r]->adjoints + (runs[r]->inside + 1) * pitch_;
+      moved[r] = runs[r]->moved;
+    }
+    product<T, W>(count, later, in_.matrix, in_.states, pitch_, moved);
+    for (int64_t r = 0; r < count; ++r) condition<W>(*runs[r]);
+  }
+
+  // One step of one sequence, from v in `moved`.
+  template <int W>
+  HS_INLINE void condition(Run<T>& run) {
+    const int64_t t = run.inside, at = run.sequence * in_.time + run.left;
+    if (__builtin_expect(in_.smooth && run.last, 0)) {
+      for (int64_t j = 0; j < pitch_; ++j) run.moved[j] = T(1);
+    } else if (in_.d_filtered) {
+      add_row(in_.d_filtered, at, run.moved);
+      if (run.last)
+        for (int64_t later = at + 1; later < (run.sequence + 1) * in_.time; ++later)
+          add_row(in_.d_filtered, later, run.moved);
+    }
+    run.last = false;
+    T *const f = run.filtered + t * pitch_, *const g = run.ratios + t * pitch_, *const a = run.adjoints + t * pitch_;
+    Row<T, W> sums = {};
+    for (int64_t j = 0; j < pitch_; j += W) sums += get<T, W>(f + j) * get<T, W>(run.moved + j);
+    const T sum = sum_of<T, W>(sums);
+    if (in_.smooth) {
+      const T factor = T(1) / sum;
+      for (int64_t j = 0; j < pitch_; j += W) {
+        const Row<T, W> v = get<T, W>(run.moved + j) * factor;
+        put<T, W>(a + j, get<T, W>(g + j) * v);
+        put<T, W>(g + j, get<T, W>(f + j) * v);
+      }
+      return;
+    }
+    if (__builtin_expect(in_.top[at] > -T(INFINITY), 1)) {
+      const T slope = in_.d_evidence ? run.slopes[t] : T(0), shift = slope - sum;
+      for (int64_t j = 0; j < pitch_; j += W) {
+        const Row<T, W> v = get<T, W>(run.moved + j) + shift;
+        put<T, W>(a + j, get<T, W>(g + j) * v);
+        put<T, W>(g + j, get<T, W>(f + j) * v);
+      }
+    } else {
+      std::memcpy(a, run.moved, size_t(pitch_) * sizeof(T));
+      std::memset(g, 0, size_t(pitch_) * sizeof(T));
+    }
+    if (in_.d_predicted) add_row(in_.d_predicted, at, a);
+  }
+
+  void add_row(const T* rows, int64_t at, T* to) const {
+    for (int64_t j = 0; j < in_.states; ++j) to[j] += rows[at * in_.states + j];
+  }
+
+  template <int W>
+  void settle(Run<T>& run) {
+    const int64_t states = in_.states, at = run.sequence * in_.time + run.left;
+    write_rows<T, W>(in_.rows + at * states, run.ratios, nullptr, run.rows, states, pitch_);
+    add_outer<T, W>(run.filtered, run.adjoints + pitch_, run.rows, states, pitch_, run.recent);
+    if (++run.pieces % SETTLED == 0) join(run);
+  }
+
+  void join(const Run<T>& run) {
+    for (int64_t i = 0; i < square_; ++i) run.sums[i] += run.recent[i], run.recent[i] = T(0);
+  }
+
+  void finish(Run<T>& run) {
+    const int64_t states = in_.states, length = in_.lengths[run.sequence], from = run.sequence * in_.time;
+    for (int64_t t = from + length; t < from + in_.time; ++t) {
+      T* const row = in_.rows + t * states;
+      if (in_.smooth && length > 0)
+        std::memcpy(row, in_.rows + (from + length - 1) * states, size_t(states) * sizeof(T));
+      else
+        std::memset(row, 0, size_t(states) * sizeof(T));
+    }
+    if (in_.first) {
+      T* const first = in_.first + run.sequence * states;
+      for (int64_t j = 0; j < states; ++j) first[j] = run.adjoints[j];
+      if (in_.d_filtered && length == 0)
+        for (int64_t t = from; t < from + in_.time; ++t) add_row(in_.d_filtered, t, first);
+    }
+    write_moves(run);
+  }
+
+  void write_moves(const Run<T>& run) {
+    const int64_t states = in_.states;
+    join(run);
+    T* const out = in_.moves + run.sequence * states * states;
+    for (int64_t i = 0; i < states; ++i)
+      for (int64_t j = 0; j < states; ++j) {
+        const T sum = run.sums[i * pitch_ + j];
+        out[i * states + j] = in_.smooth ? sum * in_.plain[i * states + j] : sum;
+      }
+  }
+
+  const HmmBackward<T>& in_;
+  const int64_t pitch_, piece_, rows_, size_, square_;
+  const Buffer<T> memory_, squares_;
+};
+
+template <class T>
+void backward(const HmmBackward<T>& in, int64_t begin, int64_t end) {
+  Backward<T>(in).run(begin, end);
+}
+
+template <class T>
+int64_t size(int64_t states) {
+  return pitch_of<T>(states) * pitch_of<T>(states);
+}
+
+template <class T>
+void prepare(const T* matrix, int64_t states, T* out) {
+  pad_matrix<T>(matrix, states, true, T(0), out);
+}
+
+}  // namespace
+
+extern const HmmBackwardTable hmm_backward_table;
+const HmmBackwardTable hmm_backward_table = {size<float>,     size<double>,    prepare<float>,
+                                             prepare<double>, backward<float>, backward<double>};
+
+}  // namespace HS_ISA
+}  // namespace hs

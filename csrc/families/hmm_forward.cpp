@@ -1,0 +1,322 @@
+// The forward recursion of hidden Markov models, vectorised over states; several sequences advance together, so that
+// the matrix is loaded once for all of them and none waits for its own last result.
+//
+// Beliefs are not normalised on the way: the next step needs them only up to a factor, and a division for each step
+// would be waited for. They are held near a large power of two, by factors that are powers of two, so that small ones
+// keep their digits; sums, and from them the evidence, are kept beside.
+#include "kernels/hmm_forward.h"
+
+#include "kernels/rows.h"
+#include "kernels/together.h"
+
+namespace hs {
+namespace HS_ISA {
+namespace {
+
+constexpr int64_t KEPT = 4096;  // numbers of one sequence that are worked on at a time
+
+template <class T>
+struct Scale;
+template <>
+struct Scale<float> {
+  static constexpr int power = 60;             // beliefs sum to about 2^power
+  static constexpr float doubtful = 0x1p-30f;  // below, likelihoods that matter may have underflowed
+};
+template <>
+struct Scale<double> {
+  static constexpr int power = 500;
+  static constexpr double doubtful = 0x1p-400;
+};
+
+// The power of two that brings a sum to the scale.
+template <class T>
+HS_INLINE T rescaling(T sum) {
+  using L = Lanes<T>;
+  using I = typename L::integer;
+  I bits;
+  std::memcpy(&bits, &sum, sizeof bits);
+  const I power = (2 * L::bias + Scale<T>::power - (bits >> L::mantissa)) << L::mantissa;
+  T factor;
+  std::memcpy(&factor, &power, sizeof factor);
+  return factor;
+}
+
+template <class T>
+T power_of_scale() {
+  return std::ldexp(T(1), Scale<T>::power);
+}
+
+// One of the sequences that advance together, and its piece of time.
+template <class T>
+struct Run {
+  int64_t sequence, at, left;
+  const T* seen;  // log-likelihoods from `at` on
+  T scale;        // the belief is scale times a distribution
+  T* belief;
+  T *weights, *before;     // rows: likelihoods, then joint weights; beliefs before the observations
+  T *top, *sum, *divisor;  // total = sum / divisor
+  T *scales;
+};
+
+// The likelihoods of some steps, relative to the largest of each, in padded rows with zeros in the padding.
+template <class T, int W>
+void exponentials(const T* seen, int64_t left, int64_t states, int64_t pitch, int64_t steps, T* out, T* top) {
+  for (int64_t t = 0; t < steps; ++t) {
+    T* const row = out + t * pitch;
+    Row<T, W> first = read<T, W>(seen + t * states, states, left - t * states, -T(INFINITY)), best = first;
+    for (int64_t j = W; j < pitch; j += W) {
+      const int64_t from = t * states + j;
+      const Row<T, W> v = read<T, W>(seen + from, states - j, left - from, -T(INFINITY));
+      put<T, W>(row + j, v);
+      best = v > best ? v : best;
+    }
+    const T largest = max_of<T, W>(best), shift = largest > -T(INFINITY) ? largest : T(0);
+    top[t] = largest;
+    put<T, W>(row, first - shift);
+    for (int64_t j = W; j < pitch; j += W) put<T, W>(row + j, get<T, W>(row + j) - shift);
+  }
+  for (int64_t i = 0; i < steps * pitch; i += Lanes<T>::count) store<T>(out + i, exp_below_one<T>(load<T>(out + i)));
+}
+
+// The joint weights of one step by their logarithms, where likelihoods relative to the largest of all are too small:
+// relative to the largest joint weight nothing that matters underflows. Where none is possible the belief stays.
+template <class T>
+__attribute__((noinline)) void by_logarithms(Run<T>& run, int64_t t, int64_t states, int64_t pitch, const T* belief) {
+  constexpr int W = Lanes<T>::count;
+  T* row = run.weights + t * pitch;
+  const T* seen = run.seen + t * states;
+  const T unit = log<T>(all<T>(run.scale))[0];
+  T largest = -T(INFINITY), top = largest;
+  for (int64_t j = 0; j < states; ++j) largest = belief[j] > T(0) && seen[j] > largest ? seen[j] : largest;
+  const T shift = largest > -T(INFINITY) ? largest : T(0);
+  for (int64_t j = 0; j < states; j += W) {
+    const int count = int(states - j < W ? states - j : W);
+    const Vec<T> joint = log<T>(load_some<T>(belief + j, count)) - unit + (load_some<T>(seen + j, count) - shift);
+    store_some<T>(row + j, joint, count);
+    for (int i = 0; i < count; ++i) top = joint[i] > top ? joint[i] : top;
+  }
+  run.top[t] = top + shift;
+  if (!(top > -T(INFINITY))) {
+    std::memcpy(row, belief, size_t(pitch) * sizeof(T));
+    run.sum[t] = run.divisor[t] = run.scale;
+    return;
+  }
+  T sum = 0;
+  for (int64_t j = 0; j < states; j += W) {
+    const int count = int(states - j < W ? states - j : W);
+    const Vec<T> weights = exp<T>(load_some<T>(row + j, count, -T(INFINITY)) - top);
+    store_some<T>(row + j, weights, count);
+    for (int i = 0; i < count; ++i) sum += weights[i];
+  }
+  run.sum[t] = sum;
+  run.divisor[t] = T(1);
+}
+
+// The states fit into one vector: beliefs stay in registers.
+template <class T, int W, int N, int R>
+void advance_few(Run<T>* const* runs, int64_t states, const T* matrix, int64_t steps) {
+  Row<T, W> belief[R];
+  T scale[R];
+  for (int r = 0; r < R; ++r) belief[r] = get<T, W>(runs[r]->belief), scale[r] = runs[r]->scale;
+  for (int64_t t = 0; t < steps; ++t)
+    for (int r = 0; r < R; ++r) {
+      Run<T>& run = *runs[r];
+      T* const row = run.weights + t * W;
+      const Row<T, W> joint = belief[r] * get<T, W>(row);
+      T sum = sum_of<T, W>(joint);
+      put<T, W>(row, joint);
+      if (run.before) put<T, W>(run.before + t * W, belief[r]);
+      run.scales[t] = scale[r];
+      if (__builtin_expect(sum > Scale<T>::doubtful, 1)) {
+        run.sum[t] = sum;
+        run.divisor[t] = scale[r];
+      } else {
+        T rest[W];
+        put<T, W>(rest, belief[r]);
+        run.scale = scale[r];
+        by_logarithms<T>(run, t, states, W, rest);
+        sum = run.sum[t];
+      }
+      const T factor = rescaling<T>(sum);
+      const T* const rows[1] = {row};
+      Row<T, W> moved[1][1];
+      product_tile<T, W, 1, 1, N>(rows, matrix, states, W, moved);
+      belief[r] = moved[0][0] * factor;
+      scale[r] = sum * factor;
+    }
+  for (int r = 0; r < R; ++r) put<T, W>(runs[r]->belief, belief[r]), runs[r]->scale = scale[r];
+}
+
+template <class T, int W, int N>
+void advance_few(int64_t count, Run<T>* const* runs, int64_t states, const T* matrix, int64_t steps) {
+  if (count == 4) return advance_few<T, W, N, 4>(runs, states, matrix, steps);
+  if (count == 3) return advance_few<T, W, N, 3>(runs, states, matrix, steps);
+  if (count == 2) return advance_few<T, W, N, 2>(runs, states, matrix, steps);
+  advance_few<T, W, N, 1>(runs, states, matrix, steps);
+}
+
+template <class T, int W>
+void weigh(Run<T>& run, int64_t t, int64_t states, int64_t pitch) {
+  T* const row = run.weights + t * pitch;
+  Row<T, W> sums = {};
+  for (int64_t j = 0; j < pitch; j += W) {
+    const Row<T, W> belief = get<T, W>(run.belief + j), joint = belief * get<T, W>(row + j);
+    if (run.before) put<T, W>(run.before + t * pitch + j, belief);
+    put<T, W>(row + j, joint);
+    sums += joint;
+  }
+  const T sum = sum_of<T, W>(sums);
+  run.scales[t] = run.scale;
+  run.sum[t] = sum;
+  run.divisor[t] = run.scale;
+  if (__builtin_expect(!(sum > Scale<T>::doubtful), 0)) by_logarithms<T>(run, t, states, pitch, run.belief);
+}
+
+template <class T, int W>
+void advance_many(int64_t count, Run<T>* const* runs, int64_t states, int64_t pitch, const T* matrix, int64_t steps) {
+  for (int64_t t = 0; t < steps; ++t) {
+    const T* joint[TOGETHER];
+    T* moved[TOGETHER];
+    for (int64_t r = 0; r < count; ++r) {
+      weigh<T, W>(*runs[r], t, states, pitch);
+      joint[r] = runs[r]->weights + t * pitch;
+      moved[r] = runs[r]->belief;
+    }
+    product<T, W>(count, joint, matrix, states, pitch, moved);
+    for (int64_t r = 0; r < count; ++r) {
+      const T factor = rescaling<T>(runs[r]->sum[t]);
+      for (int64_t j = 0; j < pitch; j += W) put<T, W>(moved[r] + j, get<T, W>(moved[r] + j) * factor);
+      runs[r]->scale = runs[r]->sum[t] * factor;
+    }
+  }
+}
+
+template <class T>
+class Forward {
+ public:
+  explicit Forward(const HmmForward<T>& in)
+      : in_(in),
+        pitch_(pitch_of<T>(in.states)),
+        piece_(std::max<int64_t>(8, std::min<int64_t>(256, KEPT / pitch_))),
+        size_(pitch_ + 2 * (piece_ * pitch_ + Lanes<T>::count) + 5 * (piece_ + Lanes<T>::count)),
+        memory_(TOGETHER * size_) {}
+
+  void run(int64_t begin, int64_t end) {
+    Run<T> slots[TOGETHER];
+    for (int i = 0; i < TOGETHER; ++i) lay_out(slots[i], memory_.get() + i * size_);
+    run_together(
+        slots, begin, end, [&](Run<T>& run, int64_t sequence) { start(run, sequence); },
+        [&](Run<T>* const* runs, int64_t count) { advance(runs, count, std::min(piece_, fewest_left(runs, count))); },
+        [&](const Run<T>& run) { finish(run); });
+  }
+
+ private:
+  void lay_out(Run<T>& run, T* memory) {
+    const int64_t rows = piece_ * pitch_ + Lanes<T>::count, column = piece_ + Lanes<T>::count;
+    run.belief = memory;
+    run.weights = memory + pitch_;
+    run.before = in_.predicted ? run.weights + rows : nullptr;
+    run.top = run.weights + 2 * rows;
+    run.sum = run.top + column;
+    run.divisor = run.sum + column;
+    run.scales = run.divisor + column;
+    factors_ = run.scales + column;
+  }
+
+  void start(Run<T>& run, int64_t sequence) {
+    const int64_t states = in_.states;
+    run.sequence = sequence;
+    run.at = 0;
+    run.left = in_.lengths[sequence];
+    run.seen = in_.likelihoods + sequence * in_.time * states;
+    run.scale = power_of_scale<T>();
+    for (int64_t j = 0; j < pitch_; ++j)
+      run.belief[j] = j < states ? in_.first[sequence * states + j] * run.scale : T(0);
+  }
+
+  void advance(Run<T>* const* runs, int64_t count, int64_t steps) {
+    const int64_t states = in_.states;
+    with_width<T>(states, [&](auto width) {
+      constexpr int W = decltype(width)::value;
+      for (int64_t i = 0; i < count; ++i) {
+        Run<T>& run = *runs[i];
+        exponentials<T, W>(run.seen, (in_.time - run.at) * states, states, pitch_, steps, run.weights, run.top);
+      }
+      if (pitch_ > W)
+        advance_many<T, W>(count, runs, states, pitch_, in_.matrix, steps);
+      else if (states <= 8)
+        advance_few<T, W, 2>(count, runs, states, in_.matrix, steps);
+      else
+        advance_few<T, W, 4>(count, runs, states, in_.matrix, steps);
+      for (int64_t i = 0; i < count; ++i) write<W>(*runs[i], steps);
+    });
+  }
+
+  // What was found in some steps, into the arrays.
+  template <int W>
+  void write(Run<T>& run, int64_t steps) {
+    const int64_t from = run.sequence * in_.time + run.at, states = in_.states;
+    constexpr int lanes = Lanes<T>::count;
+    for (int64_t t = 0; t < steps; t += lanes) {
+      const int count = int(steps - t < lanes ? steps - t : lanes);
+      const Vec<T> total = load<T>(run.sum + t) / load<T>(run.divisor + t), top = load<T>(run.top + t);
+      store_some<T>(in_.total + from + t, total, count);
+      store_some<T>(in_.top + from + t, top, count);
+      store_some<T>(in_.evidence + from + t, top + log<T>(total), count);
+    }
+    if (in_.filtered) {
+      for (int64_t t = 0; t < steps; t += lanes) store<T>(factors_ + t, T(1) / load<T>(run.sum + t));
+      write_rows<T, W>(in_.filtered + from * states, run.weights, factors_, steps, states, pitch_);
+    }
+    if (in_.predicted) {
+      for (int64_t t = 0; t < steps; t += lanes) store<T>(factors_ + t, T(1) / load<T>(run.scales + t));
+      write_rows<T, W>(in_.predicted + from * states, run.before, factors_, steps, states, pitch_);
+    }
+    run.at += steps;
+    run.left -= steps;
+    run.seen += steps * states;
+  }
+
+  // The last belief, and what stands behind the end.
+  void finish(const Run<T>& run) {
+    const int64_t states = in_.states, from = run.sequence * in_.time;
+    T* const final = in_.final + run.sequence * states;
+    for (int64_t j = 0; j < states; ++j) final[j] = run.belief[j] / run.scale;
+    const T* const last = run.at > 0 && in_.filtered ? in_.filtered + (from + run.at - 1) * states : final;
+    for (int64_t t = from + run.at; t < from + in_.time; ++t) {
+      in_.evidence[t] = in_.top[t] = T(0);
+      in_.total[t] = T(1);
+      if (in_.predicted) std::memcpy(in_.predicted + t * states, final, size_t(states) * sizeof(T));
+      if (in_.filtered) std::memcpy(in_.filtered + t * states, last, size_t(states) * sizeof(T));
+    }
+  }
+
+  const HmmForward<T>& in_;
+  const int64_t pitch_, piece_, size_;
+  const Buffer<T> memory_;
+  T* factors_ = nullptr;
+};
+
+template <class T>
+void forward(const HmmForward<T>& in, int64_t begin, int64_t end) {
+  Forward<T>(in).run(begin, end);
+}
+
+template <class T>
+int64_t size(int64_t states) {
+  return pitch_of<T>(states) * pitch_of<T>(states);
+}
+
+template <class T>
+void prepare(const T* matrix, int64_t states, T* out) {
+  pad_matrix<T>(matrix, states, false, T(0), out);
+}
+
+}  // namespace
+
+extern const HmmForwardTable hmm_forward_table;
+const HmmForwardTable hmm_forward_table = {size<float>,     size<double>,   prepare<float>,
+                                           prepare<double>, forward<float>, forward<double>};
+
+}  // namespace HS_ISA
+}  // namespace hs
