@@ -1,6 +1,7 @@
 """The linear Gaussian state space model."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -23,6 +24,13 @@ from hiddenstate.core import (
 )
 from hiddenstate.distributions import MultivariateNormalDistribution, NormalDistribution
 from hiddenstate.inference import Decoded
+from hiddenstate.latent.linear_gaussian.compiled import (
+    LARGEST,
+    differentiated_as,
+    filter_natively,
+    forward_natively,
+    smooth_natively,
+)
 from hiddenstate.latent.linear_gaussian.continuous import over_intervals
 from hiddenstate.latent.linear_gaussian.covariances import Covariance, Diagonal, Full, Given, covariance
 from hiddenstate.latent.linear_gaussian.em import Regression, Statistics, maximise_regression, statistics
@@ -52,7 +60,7 @@ from hiddenstate.latent.linear_gaussian.system import Belief, Observation, Syste
 from hiddenstate.ops import gaussian
 from hiddenstate.ops.gaussian import Conditional, outer
 from hiddenstate.ops.sums import sum_over_time
-from hiddenstate.strategies import Associative, Strategy, over_time, prepared
+from hiddenstate.strategies import Associative, Native, Strategy, over_time, prepared
 
 PARTS = (
     "transition",
@@ -390,11 +398,31 @@ class LinearGaussian(SequenceModel):
         if isinstance(strategy, Associative):
             return over_time(self, strategy, state, steps, lambda state, element, *_: self.evidence(state, element))
         sequence = self.sequence(steps, state.time)
-        log_probs, last = log_probs_of(sequence, state._replace(time=None), diagonal=self.diagonal)
+        run = forward_natively if isinstance(strategy, Native) else None
+        log_probs, last = log_probs_of(sequence, state._replace(time=None), diagonal=self.diagonal, run=run)
         if state.time is not None:
             count = steps.length if steps.valid is None else steps.valid.sum()
             last = last._replace(time=(state.time + count).astype(state.time.dtype))
         return log_probs, last
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[Belief, Belief]]:
+        """All beliefs of one sequence by a compiled kernel; only where nothing is diffuse, varies or is large."""
+        if self.diffuse is not None or self.horizon is not None or max(self.state_size, self.event_size) > LARGEST:
+            raise AttributeError("a model with diffuse, varying or large parts has no kernel.")
+
+        def beliefs(run):
+            def found(sequence, state):
+                _, each, last = run(sequence, rooted(state))
+                return Belief(each.mean, outer(each.root)), Belief(last.mean, outer(last.root))
+
+            return found
+
+        plain, native = partial(forward, diagonal=self.diagonal), partial(forward_natively, keep=True)
+        run = differentiated_as(beliefs(plain), beliefs(native))
+        return lambda state, elements, valid: run(
+            self.sequence(Steps(elements.x, elements.u, elements.observed, valid)), state
+        )
 
     def sequence(self, steps: Steps, start: Any = None) -> Sequence:
         """All steps of one sequence as arrays."""
@@ -407,8 +435,13 @@ class LinearGaussian(SequenceModel):
 
     def filter(self, steps: Steps, strategy: Strategy) -> Filtered:
         """p(z_t | x_1 .. x_t); the variance of what is still diffuse is infinite."""
-        known, _ = self._known(self.sequence(steps), steps, strategy)
-        return Filtered(known.mean, covariances(known))
+
+        def plain(sequence, first):
+            known, log_probs = self._known(sequence, first, steps, strategy)
+            return Filtered(known.mean, covariances(known)), log_probs
+
+        run = differentiated_as(plain, filter_natively) if isinstance(strategy, Native) else plain
+        return run(self.sequence(steps), self._first())[0]
 
     def smooth(self, steps: Steps, strategy: Strategy) -> Smoothed:
         """p(z_t | x_1 .. x_T)."""
@@ -416,11 +449,12 @@ class LinearGaussian(SequenceModel):
 
     def fixed_lag(self, steps: Steps, strategy: Strategy, lag: int) -> Filtered:
         """p(z_t | x_1 .. x_{t+lag})."""
-        return lagged(self._backward(steps, strategy)[0], lag)
+        return lagged(self._backward(self.sequence(steps), self._first(), steps, strategy)[0], lag)
 
     def sample_states(self, steps: Steps, strategy: Strategy, key: PRNGKeyArray) -> Float[Array, "time state"]:
         """One draw of all states from p(z | x): forward filtering, backward sampling."""
-        return drawn(self._backward(steps, strategy)[0], key, parallel=isinstance(strategy, Associative))
+        functions, _ = self._backward(self.sequence(steps), self._first(), steps, strategy)
+        return drawn(functions, key, parallel=isinstance(strategy, Associative))
 
     def most_likely_states(self, steps: Steps, strategy: Strategy) -> Decoded:
         """The smoothed means, which are jointly most probable, and the log-density of them and the observations.
@@ -430,9 +464,11 @@ class LinearGaussian(SequenceModel):
         means = self.smooth(steps, strategy).mean
         return Decoded(means, self._joint_log_prob(means, self.sequence(steps)))
 
-    def _known(self, sequence: Sequence, steps: Steps, strategy: Strategy) -> tuple[RootBelief, Array]:
+    def _first(self) -> Belief:
+        return self.initial()._replace(time=None)
+
+    def _known(self, sequence: Sequence, first: Belief, steps: Steps, strategy: Strategy) -> tuple[RootBelief, Array]:
         """The filter's beliefs, and the log-probability of every step."""
-        first = self.initial()._replace(time=None)
         if isinstance(strategy, Associative):
             elements = prepared(self, steps)
             states = strategy.run(self, first, elements, steps.valid).states
@@ -442,16 +478,23 @@ class LinearGaussian(SequenceModel):
             log_probs, beliefs, _ = forward(sequence, rooted(first), diagonal=self.diagonal)
         return filtered(sequence, beliefs, diagonal=self.diagonal), log_probs
 
-    def _backward(self, steps: Steps, strategy: Strategy) -> tuple[Backward, Array]:
-        sequence = self.sequence(steps)
-        invertible = self.parameters.transition_noise.rank == self.state_size
-        known, log_probs = self._known(sequence, steps, strategy)
-        return backward(sequence, known, invertible=invertible), log_probs
+    @property
+    def _invertible(self) -> bool:
+        return self.parameters.transition_noise.rank == self.state_size
+
+    def _backward(self, sequence: Sequence, first: Belief, steps: Steps, strategy: Strategy) -> tuple[Backward, Array]:
+        known, log_probs = self._known(sequence, first, steps, strategy)
+        return backward(sequence, known, invertible=self._invertible), log_probs
 
     def _smoothed(self, steps: Steps, strategy: Strategy) -> tuple[Smoothed, Array]:
-        functions, log_probs = self._backward(steps, strategy)
-        parallel = isinstance(strategy, Associative)
-        return smoothed_in_parallel(functions) if parallel else smoothed(functions), log_probs
+        def plain(sequence, first):
+            functions, log_probs = self._backward(sequence, first, steps, strategy)
+            parallel = isinstance(strategy, Associative)
+            return smoothed_in_parallel(functions) if parallel else smoothed(functions), log_probs
+
+        native = isinstance(strategy, Native) and self._invertible
+        run = differentiated_as(plain, smooth_natively) if native else plain
+        return run(self.sequence(steps), self._first())
 
     def _joint_log_prob(self, states: Array, sequence: Sequence) -> Array:
         kinds = self.parameters

@@ -1,0 +1,189 @@
+// The smoother behind a Kalman filter: gains of many steps at once, then one chain of covariances for all sequences
+// where they share it, otherwise a vector of sequences at once.
+#include "kernels/smoother.h"
+
+#include "kernels/roots.h"
+#include "kernels/sequences.h"
+
+namespace hs {
+namespace HS_ISA {
+namespace {
+
+// Of the joint root [[ahead, 0], [crossed, left]] of z_{t+1} and z_t, `gain` is crossed / ahead.
+template <class T, int N>
+void gains_of_vector(const SmootherGains<T>& in, int64_t first, int steps, Vec<T>* triangle, Vec<T>* dense) {
+  const int n = N ? N : in.state;
+  Vec<T>* const left = dense + n * n;
+  Vec<T>* const crossed = triangle + n * n;
+  gather<T>(left, in.filtered + first * n * n, n * n, n * n, steps);
+  multiply<T>(in.transition, left, dense, n, n, n);
+  for (int i = 0; i < n * n; ++i) triangle[i] = all<T>(in.noise[i]);
+  for (int i = 0; i < n * n; ++i) crossed[i] = Vec<T>{};
+  absorb<T>(triangle, dense, n, 2 * n, n);
+  for (int r = 0; r < n; ++r)
+    for (int j = n - 1; j >= 0; --j) {
+      Vec<T> s = crossed[r * n + j];
+      for (int k = j + 1; k < n; ++k) s -= crossed[r * n + k] * triangle[k * n + j];
+      crossed[r * n + j] = s / triangle[j * n + j];
+    }
+  scatter<T>(in.gain + first * n * n, crossed, n * n, n * n, steps);
+  scatter<T>(in.left + first * n * n, left, n * n, n * n, steps);
+}
+
+template <class T, int N>
+void gains(const SmootherGains<T>& in, int64_t steps) {
+  constexpr int lanes = Lanes<T>::count;
+  const int n = N ? N : in.state;
+  Scratch<T> memory(size_t(4 * n * n));
+  Vec<T>*triangle = memory.take(2 * n * n), *dense = memory.take(2 * n * n);
+  for (int64_t first = 0; first < steps; first += lanes)
+    gains_of_vector<T, N>(in, first, int(steps - first < lanes ? steps - first : lanes), triangle, dense);
+}
+
+template <class T>
+void write_covariance(T* to, Columns<T> root, Columns<T> turned, Columns<T> product) {
+  const int n = root.rows;
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j) turned.at(j, i) = root.at(i, j);
+  multiply<T>(root, turned, product, n);
+  write<T>(to, product, n);
+}
+
+template <class T>
+void chain(const SmootherChain<T>& in) {
+  const int n = in.state, padded = Columns<T>::pad(n);
+  const size_t size = size_t(n) * size_t(padded);
+  Scratch<T> memory(8 * size / Lanes<T>::count + size_t(2 * n));
+  auto make = [&](int columns) {
+    const Columns<T> made{memory.take_numbers(size_t(padded) * size_t(columns)), n, padded};
+    clear<T>(made, columns);
+    return made;
+  };
+  const Columns<T> root = make(n), both = make(2 * n), turned = make(n), covariance = make(n), gain = make(n),
+                   crossed = make(n);
+  const Columns<T> moved{both.data + size, n, padded};
+  T* const mirror = memory.take_numbers(size_t(2 * n));
+  read<T>(root, in.last, n);
+  write_covariance<T>(in.covariance + (in.time - 1) * n * n, root, turned, covariance);
+  for (int64_t t = in.time - 2; t >= 0; --t) {
+    const int64_t at = t * n * n;
+    read<T>(gain, in.gain + at, n);
+    read<T>(both, in.left + at, n);
+    multiply<T>(gain, covariance, crossed, n);
+    write<T>(in.crossed + at, crossed, n);
+    multiply<T>(gain, root, moved, n);
+    clear<T>(root, n);
+    absorb<T>(root, both, nullptr, nullptr, 2 * n, mirror);
+    write_covariance<T>(in.covariance + at, root, turned, covariance);
+  }
+}
+
+// -- sequences in lanes ------------------------------------------------------------------------------------------------
+
+template <class T>
+struct Matrices {  // of one step: shared ones are given as they are, own ones with a sequence in each lane
+  const T* shared;
+  Vec<T>* own;
+};
+
+template <class T>
+HS_INLINE Matrices<T> matrices(const T* all_steps, bool own, int64_t t, int n, int64_t steps, Vec<T>* to, int sequences) {
+  if (own) gather<T>(to, all_steps + t * n * n, n * n, steps * n * n, sequences);
+  return {all_steps + t * n * n, to};
+}
+
+template <class T>
+HS_INLINE void times(bool own, Matrices<T> matrix, const Vec<T>* x, Vec<T>* out, int n, int width) {
+  if (own)
+    multiply<T>(matrix.own, x, out, n, n, width);
+  else
+    multiply<T>(matrix.shared, x, out, n, n, width);
+}
+
+template <class T>
+HS_INLINE void square(const Vec<T>* root, Vec<T>* out, int n) {
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j <= i; ++j) {
+      Vec<T> s = {};
+      for (int k = 0; k < n; ++k) s += root[i * n + k] * root[j * n + k];
+      out[i * n + j] = out[j * n + i] = s;
+    }
+}
+
+template <class T, int N>
+void each(const SmootherEach<T>& in, int sequences) {
+  const int n = N ? N : in.state, nn = n * n;
+  const int64_t time = in.time;
+  const bool spreads = in.covariance != nullptr;
+  int64_t longest;
+  const Ints<T> lengths = lengths_of<T>(in.length, sequences, longest);
+  Scratch<T> memory(size_t(4 * n + 8 * nn));
+  Vec<T>*mean = memory.take(n), *apart = memory.take(n), *moved = memory.take(n), *ahead = memory.take(n),
+        *gain = memory.take(nn), *left = memory.take(nn), *root = memory.take(nn), *covariance = memory.take(nn),
+        *crossed = memory.take(nn), *triangle = memory.take(nn), *both = memory.take(2 * nn);
+  for (int i = 0; i < nn; ++i) root[i] = Vec<T>{};
+  for (int i = 0; i < n; ++i) mean[i] = Vec<T>{};
+  for (int s = 0; s < sequences; ++s) {
+    const int64_t last = in.length[s] > 0 ? in.length[s] - 1 : 0;
+    for (int i = 0; i < n; ++i) mean[i][s] = in.filtered[(s * time + last) * n + i];
+    for (int i = 0; spreads && i < nn; ++i) root[i][s] = in.filtered_root[((in.own ? s * time : 0) + last) * nn + i];
+  }
+  if (spreads) square<T>(root, covariance, n);
+  for (int64_t t = time - 1; t >= 0; --t) {
+    if (t + 1 < longest) {
+      const Ints<T> inside = longer<T>(lengths, t + 1);
+      const Matrices<T> by = matrices<T>(in.gain, in.own, t, n, time - 1, gain, sequences);
+      gather<T>(apart, in.ahead + (t + 1) * n, n, time * n, sequences);
+      for (int i = 0; i < n; ++i) apart[i] = mean[i] - apart[i];
+      times<T>(in.own, by, apart, moved, n, 1);
+      gather<T>(ahead, in.filtered + t * n, n, time * n, sequences);
+      for (int i = 0; i < n; ++i) mean[i] = select<T>(inside, ahead[i] + moved[i], mean[i]);
+      if (spreads) {
+        times<T>(in.own, by, covariance, crossed, n, n);
+        for (int i = 0; i < nn; ++i) crossed[i] = select<T>(inside, crossed[i], Vec<T>{});
+        times<T>(in.own, by, root, left, n, n);
+        const T* open = in.left + t * nn;
+        for (int i = 0; i < n; ++i)
+          for (int j = 0; j < n; ++j) both[i * 2 * n + n + j] = left[i * n + j];
+        if (in.own) gather<T>(left, open, nn, (time - 1) * nn, sequences);
+        for (int i = 0; i < n; ++i)
+          for (int j = 0; j < n; ++j) both[i * 2 * n + j] = in.own ? left[i * n + j] : all<T>(open[i * n + j]);
+        for (int i = 0; i < nn; ++i) triangle[i] = Vec<T>{};
+        absorb<T>(triangle, both, n, n, 2 * n);
+        for (int i = 0; i < nn; ++i) root[i] = select<T>(inside, triangle[i], root[i]);
+        square<T>(root, covariance, n);
+      }
+    } else if (spreads) {
+      for (int i = 0; i < nn; ++i) crossed[i] = Vec<T>{};
+    }
+    scatter<T>(in.mean + t * n, mean, n, time * n, sequences);
+    if (spreads) scatter<T>(in.covariance + t * nn, covariance, nn, time * nn, sequences);
+    if (spreads && t + 1 < time) scatter<T>(in.crossed + t * nn, crossed, nn, (time - 1) * nn, sequences);
+  }
+}
+
+// Sizes that are common are known to the compiler; what is computed is the same.
+template <class T>
+void gains_of(const SmootherGains<T>& in, int64_t steps) {
+  if (in.state == 1) return gains<T, 1>(in, steps);
+  if (in.state == 2) return gains<T, 2>(in, steps);
+  if (in.state == 4) return gains<T, 4>(in, steps);
+  gains<T, 0>(in, steps);
+}
+
+template <class T>
+void each_of(const SmootherEach<T>& in, int sequences) {
+  if (in.state == 1) return each<T, 1>(in, sequences);
+  if (in.state == 2) return each<T, 2>(in, sequences);
+  if (in.state == 4) return each<T, 4>(in, sequences);
+  each<T, 0>(in, sequences);
+}
+
+}  // namespace
+
+extern const SmootherTable smoother_table;
+const SmootherTable smoother_table = {gains_of<float>, gains_of<double>, chain<float>,   chain<double>,
+                                      each_of<float>,  each_of<double>,  HS_VECTOR_BYTES};
+
+}  // namespace HS_ISA
+}  // namespace hs

@@ -1,0 +1,107 @@
+"""Filter and smoother of a linear Gaussian model by compiled kernels.
+
+Where no observation is missing, covariances do not depend on the data: sequences that are mapped over share one chain
+of them, and only means are computed for each. For systems whose matrices do not vary; offsets may.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from hiddenstate._types import Array, Float
+from hiddenstate.latent.linear_gaussian.filtering import RootBelief, Sequence, rooted
+from hiddenstate.latent.linear_gaussian.smoothing import Filtered, Smoothed
+from hiddenstate.latent.linear_gaussian.system import Belief
+from hiddenstate.native import kalman, smoother
+from hiddenstate.native.operation import lengths_of
+from hiddenstate.ops.gaussian import outer, triangular
+
+LARGEST = kalman.LARGEST
+"""Up to so many numbers in a state and in an observation there is a kernel."""
+
+
+class _Run(NamedTuple):
+    """A filter's beliefs. Roots that sequences share go on behind the end of one; means stand there."""
+
+    log_probs: Float[Array, " time"]
+    last: RootBelief
+    predicted: Any
+    filtered: Any
+
+
+def forward_natively(
+    sequence: Sequence, belief: RootBelief, *, keep: bool
+) -> tuple[Float[Array, " time"], RootBelief | None, RootBelief]:
+    """As `hiddenstate.latent.linear_gaussian.filtering.forward`; the beliefs before each step only if they are kept."""
+    log_probs, last, predicted, _ = _run(sequence, belief, keep=keep, filtered=False)
+    if keep and sequence.observed is None:
+        predicted = RootBelief(predicted.mean, _held(predicted.root, sequence, 0))
+    return log_probs, predicted, last
+
+
+def filter_natively(sequence: Sequence, first: Belief) -> tuple[Filtered, Float[Array, " time"]]:
+    """p(z_t | x_1 .. x_t) and the log-probability of every step."""
+    log_probs, _, _, known = _run(sequence, rooted(first), keep=False, filtered=True)
+    covariance = outer(known.root)
+    if sequence.observed is None:
+        covariance = _held(covariance, sequence, 1)
+    return Filtered(known.mean, covariance), log_probs
+
+
+def smooth_natively(sequence: Sequence, first: Belief) -> tuple[Smoothed, Float[Array, " time"]]:
+    """p(z_t | x_1 .. x_T) and the log-probability of every step; the transition noise must have an inverse."""
+    log_probs, _, predicted, known = _run(sequence, rooted(first), keep=True, filtered=True)
+    system, length = sequence.fixed, lengths_of(sequence.valid, len(sequence.xs))
+    gains = smoother.gains(system.transition, triangular(system.noise), known.root[:-1])
+    shared = sequence.observed is None
+    if shared and sequence.valid is None:
+        mean = smoother.means(gains, known.mean, predicted.mean, length)
+        return Smoothed(mean, *smoother.chain(gains, known.root[-1])), log_probs
+    mean, spread = smoother.each(gains, known.root, known.mean, predicted.mean, length, own=not shared)
+    return Smoothed(mean, *spread), log_probs
+
+
+def differentiated_as(plain: Callable[..., Any], native: Callable[..., Any]) -> Callable[..., Any]:
+    """`native`, a function of arrays, with the derivative (once, backwards) of `plain`, which computes the same."""
+
+    @jax.custom_vjp
+    def run(*arguments):
+        return native(*arguments)
+
+    def keep(*arguments):
+        return native(*arguments), arguments
+
+    def pull(arguments, slopes):
+        return jax.vjp(plain, *arguments)[1](slopes)
+
+    run.defvjp(keep, pull)
+    return run
+
+
+def _run(sequence: Sequence, belief: RootBelief, *, keep: bool, filtered: bool) -> _Run:
+    fixed, varying = sequence.fixed, sequence.varying
+    system = kalman.Roots(fixed.transition, triangular(fixed.noise), fixed.emission, triangular(fixed.emission_noise))
+    shift = fixed.shift[None] if varying.shift is None else varying.shift
+    xs = sequence.xs - (fixed.offset if varying.offset is None else varying.offset)
+    length = lengths_of(sequence.valid, len(xs))
+    if sequence.observed is not None:
+        each = (belief.mean, belief.root, xs, sequence.observed, shift, length)
+        found = kalman.beliefs(system, *each, keep=keep, filtered=filtered)
+        predicted = RootBelief(found.predicted, found.predicted_root) if keep else None
+        known = RootBelief(found.filtered, found.filtered_root) if filtered else None
+        return _Run(found.log_probs, RootBelief(found.last, found.last_root), predicted, known)
+    factors = kalman.factors(system, belief.root, len(xs))
+    means = kalman.means(system, factors, belief.mean, xs, shift, length, keep=keep or filtered)
+    last = factors.predicted[-1] if sequence.valid is None else factors.predicted[length]
+    predicted = RootBelief(means.predicted, factors.predicted[:-1]) if keep else None
+    known = RootBelief(means.filtered, factors.filtered) if filtered else None
+    return _Run(means.log_probs, RootBelief(means.last, last), predicted, known)
+
+
+def _held(roots: Array, sequence: Sequence, before: int) -> Array:
+    """What stands behind the end of a sequence, `before` steps before that."""
+    if sequence.valid is None:
+        return roots
+    return roots[jnp.minimum(jnp.arange(len(roots)), sequence.valid.sum() - before)]
