@@ -205,7 +205,7 @@ struct Each {
         triangle[i * m + j] = select<T>(seen[j], entry, all<T>(T(i == j ? 1 : 0)));
         own[i * m + j] = select<T>(seen[j], Vec<T>{}, entry);
       }
-    if (!diagonal) absorb<T>(triangle, own, m, m, m);
+    if (!diagonal) absorb<T, 0>(triangle, own, m, m, m);
     for (int i = 0; i < m * m; ++i) noise[i] = select<T>(whole, noise[i], triangle[i]);
   }
 
@@ -232,7 +232,7 @@ struct Each {
     for (int i = 0; i < m; ++i)
       for (int j = 0; j < n; ++j) dense[i * n + j] = select<T>(seen[i], dense[i * n + j], Vec<T>{});
     for (int i = 0; i < n * n; ++i) dense[m * n + i] = root[i];
-    absorb<T>(triangle, dense, m, m + n, n);
+    absorb<T, N>(triangle, dense, m, m + n, n);
     for (int i = 0; i < m; ++i) {
       Vec<T> s = {};
       for (int k = 0; k < n; ++k) s += system.emission[i * n + k] * mean[k];
@@ -260,7 +260,7 @@ struct Each {
     }
     multiply<T>(system.transition, known_root, dense, n, n, n);
     for (int i = 0; i < n * n; ++i) triangle[i] = all<T>(system.noise[i]);
-    absorb<T>(triangle, dense, n, n, n);
+    absorb<T, N>(triangle, dense, n, n, n);
   }
 };
 
@@ -306,10 +306,10 @@ void each(const KalmanEach<T>& in, int sequences) {
   const int n = in.system.state, m = in.system.event;                                   \
   if (n == 1 && m == 1) return function<T, 1, 1>(in, sequences);                        \
   if (n == 2 && m == 1) return function<T, 2, 1>(in, sequences);                        \
-  if (n == 2 && m == 2) return function<T, 2, 2>(in, sequences);                        \
-  if (n == 4 && m == 1) return function<T, 4, 1>(in, sequences);                        \
-  if (n == 4 && m == 2) return function<T, 4, 2>(in, sequences);                        \
-  if (n == 4 && m == 4) return function<T, 4, 4>(in, sequences);                        \
+  if (n == 2) return function<T, 2, 0>(in, sequences);                                  \
+  if (n == 4) return function<T, 4, 0>(in, sequences);                                  \
+  if (n == 8) return function<T, 8, 0>(in, sequences);                                  \
+  if (n == 16) return function<T, 16, 0>(in, sequences);                                \
   return function<T, 0, 0>(in, sequences);
 
 template <class T>

@@ -19,7 +19,7 @@ void gains_of_vector(const SmootherGains<T>& in, int64_t first, int steps, Vec<T
   multiply<T>(in.transition, left, dense, n, n, n);
   for (int i = 0; i < n * n; ++i) triangle[i] = all<T>(in.noise[i]);
   for (int i = 0; i < n * n; ++i) crossed[i] = Vec<T>{};
-  absorb<T>(triangle, dense, n, 2 * n, n);
+  absorb<T, N>(triangle, dense, n, 2 * n, n);
   for (int r = 0; r < n; ++r)
     for (int j = n - 1; j >= 0; --j) {
       Vec<T> s = crossed[r * n + j];
@@ -59,21 +59,21 @@ void chain(const SmootherChain<T>& in) {
     clear<T>(made, columns);
     return made;
   };
-  const Columns<T> root = make(n), both = make(2 * n), turned = make(n), covariance = make(n), gain = make(n),
+  const Columns<T> root = make(n), left = make(n), moved = make(n), turned = make(n), covariance = make(n), gain = make(n),
                    crossed = make(n);
-  const Columns<T> moved{both.data + size, n, padded};
-  T* const mirror = memory.take_numbers(size_t(2 * n));
+  T* const mirror = memory.take_numbers(size_t(n));
   read<T>(root, in.last, n);
   write_covariance<T>(in.covariance + (in.time - 1) * n * n, root, turned, covariance);
   for (int64_t t = in.time - 2; t >= 0; --t) {
     const int64_t at = t * n * n;
     read<T>(gain, in.gain + at, n);
-    read<T>(both, in.left + at, n);
+    read<T>(left, in.left + at, n);
     multiply<T>(gain, covariance, crossed, n);
     write<T>(in.crossed + at, crossed, n);
     multiply<T>(gain, root, moved, n);
     clear<T>(root, n);
-    absorb<T>(root, both, nullptr, nullptr, 2 * n, mirror);
+    absorb<T>(root, left, nullptr, nullptr, n, mirror);
+    absorb<T>(root, moved, nullptr, nullptr, n, mirror);
     write_covariance<T>(in.covariance + at, root, turned, covariance);
   }
 }
@@ -117,10 +117,10 @@ void each(const SmootherEach<T>& in, int sequences) {
   const bool spreads = in.covariance != nullptr;
   int64_t longest;
   const Ints<T> lengths = lengths_of<T>(in.length, sequences, longest);
-  Scratch<T> memory(size_t(4 * n + 8 * nn));
+  Scratch<T> memory(size_t(4 * n + 7 * nn));
   Vec<T>*mean = memory.take(n), *apart = memory.take(n), *moved = memory.take(n), *ahead = memory.take(n),
         *gain = memory.take(nn), *left = memory.take(nn), *root = memory.take(nn), *covariance = memory.take(nn),
-        *crossed = memory.take(nn), *triangle = memory.take(nn), *both = memory.take(2 * nn);
+        *crossed = memory.take(nn), *triangle = memory.take(nn), *moved_root = memory.take(nn);
   for (int i = 0; i < nn; ++i) root[i] = Vec<T>{};
   for (int i = 0; i < n; ++i) mean[i] = Vec<T>{};
   for (int s = 0; s < sequences; ++s) {
@@ -141,15 +141,13 @@ void each(const SmootherEach<T>& in, int sequences) {
       if (spreads) {
         times<T>(in.own, by, covariance, crossed, n, n);
         for (int i = 0; i < nn; ++i) crossed[i] = select<T>(inside, crossed[i], Vec<T>{});
-        times<T>(in.own, by, root, left, n, n);
+        times<T>(in.own, by, root, moved_root, n, n);
         const T* open = in.left + t * nn;
-        for (int i = 0; i < n; ++i)
-          for (int j = 0; j < n; ++j) both[i * 2 * n + n + j] = left[i * n + j];
         if (in.own) gather<T>(left, open, nn, (time - 1) * nn, sequences);
-        for (int i = 0; i < n; ++i)
-          for (int j = 0; j < n; ++j) both[i * 2 * n + j] = in.own ? left[i * n + j] : all<T>(open[i * n + j]);
+        for (int i = 0; !in.own && i < nn; ++i) left[i] = all<T>(open[i]);
         for (int i = 0; i < nn; ++i) triangle[i] = Vec<T>{};
-        absorb<T>(triangle, both, n, n, 2 * n);
+        absorb<T, N>(triangle, left, n, n, n);
+        absorb<T, N>(triangle, moved_root, n, n, n);
         for (int i = 0; i < nn; ++i) root[i] = select<T>(inside, triangle[i], root[i]);
         square<T>(root, covariance, n);
       }
@@ -168,6 +166,8 @@ void gains_of(const SmootherGains<T>& in, int64_t steps) {
   if (in.state == 1) return gains<T, 1>(in, steps);
   if (in.state == 2) return gains<T, 2>(in, steps);
   if (in.state == 4) return gains<T, 4>(in, steps);
+  if (in.state == 8) return gains<T, 8>(in, steps);
+  if (in.state == 16) return gains<T, 16>(in, steps);
   gains<T, 0>(in, steps);
 }
 
@@ -176,6 +176,8 @@ void each_of(const SmootherEach<T>& in, int sequences) {
   if (in.state == 1) return each<T, 1>(in, sequences);
   if (in.state == 2) return each<T, 2>(in, sequences);
   if (in.state == 4) return each<T, 4>(in, sequences);
+  if (in.state == 8) return each<T, 8>(in, sequences);
+  if (in.state == 16) return each<T, 16>(in, sequences);
   each<T, 0>(in, sequences);
 }
 

@@ -52,42 +52,69 @@ HS_INLINE Vec<T> absolute(Vec<T> x) {
 
 // -- many matrices at once: every lane holds one --------------------------------------------------------------------
 
-// Sums of products in four strands, always the same ones: the order in which a number is formed does not depend on how
-// many rows are formed together.
-template <class T>
+#define HS_UNROLL _Pragma("GCC unroll 32")
+
+// Sums of products in four strands, always the same ones: the order in which a number is formed does not depend on what
+// the compiler knows of sizes. `Width` is the count where it is known, otherwise zero.
+template <class T, int Width>
 HS_INLINE Vec<T> strands(const Vec<T>* a, const Vec<T>* b, int count, Vec<T> first) {
-  Vec<T> s0 = first, s1 = {}, s2 = {}, s3 = {};
-  int j = 0;
-  for (; j + 4 <= count; j += 4) {
-    s0 += a[j] * b[j];
-    s1 += a[j + 1] * b[j + 1];
-    s2 += a[j + 2] * b[j + 2];
-    s3 += a[j + 3] * b[j + 3];
+  Vec<T> s[4] = {first, Vec<T>{}, Vec<T>{}, Vec<T>{}};
+  if constexpr (Width > 0) {
+    HS_UNROLL for (int j = 0; j < Width; ++j) s[j & 3] += a[j] * b[j];
+  } else {
+    int j = 0;
+    for (; j + 4 <= count; j += 4) {
+      s[0] += a[j] * b[j];
+      s[1] += a[j + 1] * b[j + 1];
+      s[2] += a[j + 2] * b[j + 2];
+      s[3] += a[j + 3] * b[j + 3];
+    }
+    if (j < count) s[0] += a[j] * b[j];
+    if (j + 1 < count) s[1] += a[j + 1] * b[j + 1];
+    if (j + 2 < count) s[2] += a[j + 2] * b[j + 2];
   }
-  if (j < count) s0 += a[j] * b[j];
-  if (j + 1 < count) s1 += a[j + 1] * b[j + 1];
-  if (j + 2 < count) s2 += a[j + 2] * b[j + 2];
-  return (s0 + s1) + (s2 + s3);
+  return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
+constexpr int LARGEST_ROOT = 32;
+
 // `triangle` has `rows` rows of `size` numbers, of which the first `size` are lower triangular; `dense` has `rows` rows
-// of `width`. Afterwards the first `size` rows of `dense` count for nothing.
-template <class T>
-HS_INLINE void absorb(Vec<T>* triangle, Vec<T>* dense, int size, int rows, int width) {
-  for (int i = 0; i < size; ++i) {
-    const Vec<T>* mirror = dense + i * width;
-    const Vec<T> corner = triangle[i * size + i];
-    const Vec<T> square = strands<T>(mirror, mirror, width, corner * corner);
-    const Vec<T> length = square_root<T>(square);
-    const Vec<T> becomes = corner > T(0) ? -length : length;
-    const Vec<T> first = corner - becomes, half = square - becomes * corner;
-    const Vec<T> scale = half > T(0) ? T(1) / half : all<T>(T(0));
-    triangle[i * size + i] = becomes;
-    for (int r = i + 1; r < rows; ++r) {
-      Vec<T>*row = dense + r * width, *entry = triangle + r * size + i;
-      const Vec<T> along = scale * strands<T>(row, mirror, width, *entry * first);
-      *entry -= along * first;
-      for (int j = 0; j < width; ++j) row[j] -= along * mirror[j];
+// of `width`. Afterwards the first `size` rows of `dense` count for nothing. Each row meets all reflections before it
+// while it lies in registers; it then makes one of its own, or is done.
+template <class T, int Width>
+HS_INLINE void absorb(Vec<T>* triangle, Vec<T>* dense, int size, int rows, int given_width) {
+  const int width = Width > 0 ? Width : given_width;
+  Vec<T> firsts[LARGEST_ROOT], scales[LARGEST_ROOT], registers[Width > 0 ? Width : 1];
+  for (int r = 0; r < rows; ++r) {
+    Vec<T>* const kept = dense + r * width;
+    Vec<T>* const row = Width > 0 ? registers : kept;
+    if constexpr (Width > 0) {
+      HS_UNROLL for (int j = 0; j < Width; ++j) row[j] = kept[j];
+    }
+    const int before = r < size ? r : size;
+    for (int i = 0; i < before; ++i) {
+      const Vec<T>* mirror = dense + i * width;
+      Vec<T>* const entry = triangle + r * size + i;
+      const Vec<T> along = scales[i] * strands<T, Width>(row, mirror, width, *entry * firsts[i]);
+      *entry -= along * firsts[i];
+      if constexpr (Width > 0) {
+        HS_UNROLL for (int j = 0; j < Width; ++j) row[j] -= along * mirror[j];
+      } else {
+        for (int j = 0; j < width; ++j) row[j] -= along * mirror[j];
+      }
+    }
+    if (r < size) {
+      const Vec<T> corner = triangle[r * size + r];
+      const Vec<T> square = strands<T, Width>(row, row, width, corner * corner);
+      const Vec<T> length = square_root<T>(square);
+      const Vec<T> becomes = corner > T(0) ? -length : length;
+      const Vec<T> half = square - becomes * corner;
+      firsts[r] = corner - becomes;
+      scales[r] = half > T(0) ? T(1) / half : all<T>(T(0));
+      triangle[r * size + r] = becomes;
+    }
+    if constexpr (Width > 0) {
+      HS_UNROLL for (int j = 0; j < Width; ++j) kept[j] = row[j];
     }
   }
 }
@@ -113,7 +140,7 @@ HS_INLINE void multiply(const T* matrix, const Vec<T>* x, Vec<T>* out, int rows,
       to[2] = s2;
       to[3] = s3;
     }
-    for (; j < width; ++j) {
+    for (; width % 4 != 0 && j < width; ++j) {
       Vec<T> s = {};
       for (int k = 0; k < inner; ++k) s += matrix[r * inner + k] * x[k * width + j];
       out[r * width + j] = s;

@@ -4,7 +4,7 @@ z' = transition z + shift + noise e, x = emission z + emission_noise e'. Both no
 their covariances, so that no factorisation is left to do.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -100,7 +100,7 @@ def beliefs(
     return Beliefs(*_present(found, keep, keep, filtered, filtered))
 
 
-def _present(found: list[Array], *asked: bool) -> list[Array | None]:
+def _present(found: list[Array], *asked: bool) -> list[Any]:
     """The results, with None in place of those last ones that were not asked for."""
     first = len(found) - len(asked)
     return [*found[:first], *(a if there else None for a, there in zip(found[first:], asked, strict=True))]

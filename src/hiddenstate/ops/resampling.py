@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from hiddenstate._types import Array, Float, PRNGKeyArray, Shaped
+from hiddenstate.native import available
+from hiddenstate.native.resampling import ancestors_by_strata, owners_of_tickets
 
 
 def multinomial(log_weights: Float[Array, " particle"], key: PRNGKeyArray) -> Shaped[Array, " particle"]:
@@ -75,8 +77,18 @@ def _shares(log_weights: Array) -> Array:
 
 def _by_strata(log_weights: Array, positions: Array) -> Array:
     """Ancestors where stratum i holds one position, i + positions[i], on the axis of the cumulated M w."""
-    count = log_weights.shape[0]
-    shares = _shares(log_weights)
+    return _by_kernel(ancestors_by_strata, _strata_by_scan, _shares(log_weights), positions)
+
+
+def _by_kernel(kernel: Callable[..., Array], plain: Callable[..., Array], *arrays: Array) -> Array:
+    """The kernel where the program runs on a CPU and there is one; both give the same ancestors."""
+    if not available() or arrays[0].dtype not in (jnp.float32, jnp.float64, jnp.uint32):
+        return plain(*arrays)
+    return jax.lax.platform_dependent(*map(jax.lax.stop_gradient, arrays), cpu=kernel, default=plain)
+
+
+def _strata_by_scan(shares: Array, positions: Array) -> Array:
+    count = shares.shape[0]
     whole, fraction = jax.lax.associative_scan(_carry, (jnp.floor(shares).astype(jnp.int32), shares % 1))
     excess = (whole[-1] - count) + fraction[-1]
     fraction = fraction - excess * ((whole + fraction) / count)
@@ -113,7 +125,10 @@ def _draws(weights: Array, key: PRNGKeyArray, draws: int) -> Array:
     The numbers add up to less than 2^32, exactly; a weight below 2^-31 of the sum counts as nothing.
     """
     tickets = jnp.round(weights * (2.0**31 / weights.sum())).astype(jnp.uint32)
-    cumulated = jnp.cumsum(tickets, dtype=jnp.uint32)
-    drawn = jr.randint(key, (draws,), 0, jnp.maximum(cumulated[-1], 1), jnp.uint32)
-    found = jnp.searchsorted(cumulated, drawn, side="right")
-    return jnp.minimum(found, weights.shape[0] - 1).astype(jnp.int32)
+    drawn = jr.randint(key, (draws,), 0, jnp.maximum(tickets.sum(dtype=jnp.uint32), 1), jnp.uint32)
+    return _by_kernel(owners_of_tickets, _owners_by_search, tickets, drawn)
+
+
+def _owners_by_search(tickets: Array, drawn: Array) -> Array:
+    found = jnp.searchsorted(jnp.cumsum(tickets, dtype=jnp.uint32), drawn, side="right")
+    return jnp.minimum(found, tickets.shape[0] - 1).astype(jnp.int32)

@@ -48,6 +48,8 @@ def statistics(sequence: Sequence, inputs: Any, found: Smoothed, start: Array, *
     mean, covariance, crossed = found
     dtype = mean.dtype
     valid = jnp.ones(len(mean), bool) if sequence.valid is None else sequence.valid
+    if not varies and sequence.observed is None:
+        return _of_whole(sequence, inputs, found, start, valid.astype(dtype))
     observed = valid if sequence.observed is None else valid & sequence.observed.any(1)
     systems = jax.vmap(lambda varying: merged(sequence.fixed, varying), axis_size=len(mean))(sequence.varying)
     one = jnp.ones((len(mean), 1), dtype)
@@ -68,13 +70,53 @@ def statistics(sequence: Sequence, inputs: Any, found: Smoothed, start: Array, *
     return Statistics(
         _summed(moves, valid[1:].astype(dtype)),
         _summed(emissions, observed.astype(dtype)),
-        Moments(
-            jnp.ones((1, 1), dtype),
-            mean[0][:, None],
-            covariance[0] + jnp.outer(mean[0] - start, mean[0] - start),
-            jnp.ones((), dtype),
-        ),
+        _of_first(mean[0], covariance[0], start),
     )
+
+
+def _of_first(mean: Array, covariance: Array, start: Array) -> Moments:
+    one = jnp.ones((), mean.dtype)
+    return Moments(one[None, None], mean[:, None], covariance + jnp.outer(mean - start, mean - start), one)
+
+
+def _of_whole(sequence: Sequence, inputs: Any, found: Smoothed, start: Array, weights: Array) -> Statistics:
+    """The statistics where the matrices stay and nothing is missing: products over all steps at once.
+
+    Covariances enter on their own, so that sequences which share them share what is computed of them.
+    """
+    mean, covariance, crossed = found
+    system, state = sequence.fixed, mean.shape[1]
+    shift = system.shift if sequence.varying.shift is None else sequence.varying.shift[:-1]
+    offset = system.offset if sequence.varying.offset is None else sequence.varying.offset
+    one = jnp.ones((len(mean), 1), mean.dtype)
+    now = jnp.concatenate([mean, one] if inputs is None else [mean, inputs.astype(mean.dtype), one], 1)
+    pairs, before = weights[1:], now[:-1]
+
+    def squared(rows, weights):
+        return (rows * weights[:, None]).T @ rows
+
+    def among_states(matrix, rows):
+        return jnp.pad(matrix, ((0, rows - matrix.shape[0]), (0, now.shape[1] - state)))
+
+    shared = system.transition @ crossed
+    moved = system.transition @ covariance[:-1] @ system.transition.T
+    left = symmetric(covariance[1:] - shared - jnp.swapaxes(shared, 1, 2) + moved)
+    residual = mean[1:] - mean[:-1] @ system.transition.T - shift
+    moves = Moments(
+        among_states(jnp.tensordot(pairs, covariance[:-1], 1), now.shape[1]) + squared(before, pairs),
+        among_states(jnp.tensordot(pairs, crossed, 1).T, state) + (mean[1:] * pairs[:, None]).T @ before,
+        jnp.tensordot(pairs, left, 1) + squared(residual, pairs),
+        pairs.sum(),
+    )
+    spread = jnp.tensordot(weights, covariance, 1)
+    apart = sequence.xs - offset - mean @ system.emission.T
+    emissions = Moments(
+        among_states(spread, now.shape[1]) + squared(now, weights),
+        (sequence.xs * weights[:, None]).T @ now,
+        symmetric(system.emission @ spread @ system.emission.T) + squared(apart, weights),
+        weights.sum(),
+    )
+    return Statistics(moves, emissions, _of_first(mean[0], covariance[0], start))
 
 
 def _summed(moments: Moments, weights: Array) -> Moments:
