@@ -5,6 +5,7 @@
 
 #include "isa.h"
 #include "registry.h"
+#include "streaming/streaming.h"
 #include "threads.h"
 
 namespace nb = nanobind;
@@ -20,4 +21,5 @@ NB_MODULE(_kernels, module) {
   module.def("instruction_set", [] { return hs::runnable()[size_t(hs::isa())]; });
   module.def("use_instruction_set", &hs::use);
   module.def("limit_threads", &hs::limit_threads);
+  hs::define_streams(module);
 }

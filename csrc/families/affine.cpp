@@ -1,7 +1,7 @@
 // Diagonal affine recurrences, vectorised over units.
 #include "kernels/affine.h"
 
-#include "kernels/vec.h"
+#include "kernels/decay.h"
 
 namespace hs {
 namespace HS_ISA {
@@ -14,14 +14,6 @@ struct Column {
   HS_INLINE Vec<T> get(const T* p) const { return whole ? load<T>(p) : load_some<T>(p, lanes); }
   HS_INLINE void put(T* p, Vec<T> v) const { whole ? store<T>(p, v) : store_some<T>(p, v, lanes); }
 };
-
-// A slow decay as a small change of h, so that the rounding of a factor near one does not build up over time; a fast
-// one as a product, so that what is forgotten leaves no rounding error behind.
-template <class T>
-HS_INLINE Vec<T> decayed(Vec<T> h, Vec<T> log_a, Vec<T> b) {
-  const Vec<T> change = expm1<T>(log_a);
-  return log_a > T(-0.5) ? h + (change * h + b) : (change + T(1)) * h + b;
-}
 
 template <class T, Form form>
 HS_INLINE Vec<T> advanced(Vec<T> h, Vec<T> a, Vec<T> b) {

@@ -13,6 +13,7 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import TimeConstants, time_constants, weights, whole
 from hiddenstate.core import AssociativeRecurrence, HiddenStateError, dtype_of, register
+from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops.linear_recurrence import Affine, Decay, LinearStep, apply, join, run_natively
 
 
@@ -85,6 +86,17 @@ class DiagonalLinear(Cell, AssociativeRecurrence):
     def initial(self) -> Float[Array, "*parts hidden"]:
         """Zeros."""
         return jnp.zeros(self.bias.shape, dtype_of(self))
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        weight, bias = self.input_weight.reshape(-1, self.input_size), self.bias.reshape(-1)
+        own = -jnp.exp(self.log_rate)
+        if self.phase is None:
+            return (StreamedLayer("linear", self.hidden_size, weight, bias, own=own),)
+        modulus = jnp.exp(own)
+        factor = jnp.stack([modulus * jnp.cos(self.phase), modulus * jnp.sin(self.phase)])
+        return (StreamedLayer("turning", self.hidden_size, weight, bias, own=factor),)
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Affine | Decay:
         """a and B x + b, complex where the units are."""

@@ -10,8 +10,9 @@ import jax.random as jr
 from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray, Shaped
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import how_many_biases, one_of, weights, whole
-from hiddenstate.core import register
+from hiddenstate.core import dtype_of, register
 from hiddenstate.native.gru import gru
+from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops.projection import project
 
 
@@ -70,6 +71,19 @@ class GRU(Cell):
     def options(self) -> dict[str, Any]:
         """Those of its form."""
         return {**super().options(), "biases": sum(b is not None for b in (self.bias, self.recurrent_bias))}
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        bias, n = jnp.zeros(3 * self.hidden_size, dtype_of(self)), self.hidden_size
+        own = bias if self.candidate_bias is None else bias.at[2 * n :].set(self.candidate_bias)
+        if self.bias is not None:
+            bias = bias + self.bias
+        if self.recurrent_bias is not None:
+            bias = bias.at[: 2 * n].add(self.recurrent_bias)
+        if self.reset == "before":
+            return (StreamedLayer("gru-before", n, self.input_weight, bias, self.recurrent_weight),)
+        return (StreamedLayer("gru", n, self.input_weight, bias, self.recurrent_weight, own.reshape(3, n)),)
 
     def prepare(
         self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None

@@ -21,6 +21,7 @@ from hiddenstate.cells.signs import (
     weight_of,
 )
 from hiddenstate.core import Frozen, register
+from hiddenstate.native.streaming import StreamedLayer, supported
 from hiddenstate.native.vanilla import NONLINEARITIES, vanilla
 from hiddenstate.ops.nonlinearities import nonlinearity
 from hiddenstate.ops.projection import project
@@ -97,6 +98,21 @@ class Leaky(Cell):
     def alpha(self) -> Float[Array, " hidden"]:
         """What one step replaces of each unit's state."""
         return -jnp.expm1(-1 / self.time_constants)
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        return (
+            StreamedLayer(
+                "leaky",
+                self.hidden_size,
+                self.input_weight,
+                self.bias,
+                self.dynamics_weight,
+                own=-jnp.expm1(-1 / self.time_constants),
+                nonlinearity=supported(self.nonlinearity),
+            ),
+        )
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""

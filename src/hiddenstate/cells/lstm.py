@@ -12,6 +12,7 @@ from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import how_many_biases, number, one_of, weights, whole
 from hiddenstate.core import dtype_of, register
 from hiddenstate.native.lstm import lstm
+from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops.projection import project
 
 
@@ -95,6 +96,14 @@ class LSTM(Cell):
         """Zeros for both."""
         zeros = jnp.zeros(self.hidden_size, dtype_of(self))
         return LSTMState(zeros, zeros)
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        biases = [bias for bias in (self.bias, self.recurrent_bias) if bias is not None]
+        bias = sum(biases) if biases else None
+        weights = self.input_weight, bias, self.recurrent_weight, self.peephole
+        return (StreamedLayer("lstm", self.hidden_size, *weights, nonlinearity=self.input),)
 
     def prepare(
         self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None

@@ -8,6 +8,7 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray, Sha
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, weights, whole
 from hiddenstate.core import AssociativeRecurrence, register
+from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops import linear_recurrence
 from hiddenstate.ops.linear_recurrence import Decay, LinearStep, LogAffine, apply, join, log_mixture, mixture
 from hiddenstate.ops.nonlinearities import log_positive
@@ -51,6 +52,11 @@ class MinLSTM(Cell, AssociativeRecurrence):
         self.log_space = log_space
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size), gates=3)
         self.bias = jnp.zeros(3 * hidden_size).at[:hidden_size].set(number("forget_bias", forget_bias))
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        return (StreamedLayer("minlstm", self.hidden_size, self.input_weight, self.bias, logarithms=self.log_space),)
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Decay | LogAffine:
         """The normalised gates and the candidate, as an affine step."""

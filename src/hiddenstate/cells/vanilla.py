@@ -20,6 +20,7 @@ from hiddenstate.cells.signs import (
     weight_of,
 )
 from hiddenstate.core import register
+from hiddenstate.native.streaming import StreamedLayer, supported
 from hiddenstate.native.vanilla import NONLINEARITIES, vanilla
 from hiddenstate.ops.nonlinearities import nonlinearity
 from hiddenstate.ops.projection import project
@@ -85,6 +86,21 @@ class Vanilla(Cell):
     def dynamics_weight(self) -> Float[Array, "hidden hidden"]:
         """W, with the signs that it is bound to."""
         return weight_of(self.recurrent_weight)
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        biases = [bias for bias in (self.bias, self.recurrent_bias) if bias is not None]
+        return (
+            StreamedLayer(
+                "vanilla",
+                self.hidden_size,
+                self.input_weight,
+                sum(biases) if biases else None,
+                self.dynamics_weight,
+                nonlinearity=supported(self.nonlinearity),
+            ),
+        )
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""

@@ -10,6 +10,7 @@ from hiddenstate.core.contract import (
     has,
     kernel_of,
     name_of,
+    own,
 )
 from hiddenstate.core.errors import (
     DataError,
@@ -68,6 +69,7 @@ __all__ = [
     "is_noisy",
     "kernel_of",
     "name_of",
+    "own",
     "parameter_count",
     "partition",
     "recipe",

@@ -23,6 +23,8 @@ Capabilities are methods that a model either has or has not; ask with `has`. Bes
   observation, so that no step waits for another.
 - ``run_natively(state, elements, valid)``: all states of one sequence and the last one, by a compiled kernel, as a
   strategy's `run` gives them.
+- ``streamer(streams)``: that many independent streams of the model, `hiddenstate.native.streaming.Streams`, whose steps
+  are compiled; None for one that has no axis of streams.
 - ``layers()`` and ``between(number, states)``: the recurrence is several, one above the other. Its state is the tuple
   of theirs and its element that of the first; ``between(number, states)`` is the element of layer `number` from the
   new states of those below. Each layer is then run over all steps before the next one begins.
@@ -149,6 +151,16 @@ def kernel_of(recurrence: Any) -> Callable[..., tuple[State, State]]:
     if places[0] < places[1]:
         raise AttributeError(f"{type(recurrence).__name__} has a step of its own, and its kernel is that of another.")
     return recurrence.run_natively
+
+
+def own(part: Any, capability: str) -> Any:
+    """What its class itself says of a capability; AttributeError where only an ancestor has it.
+
+    For capabilities that repeat in another way all that a class computes: a subclass may compute something else.
+    """
+    if capability not in vars(type(part)):
+        raise AttributeError(f"{type(part).__name__} has no {capability} of its own.")
+    return getattr(part, capability)
 
 
 def name_of(model: object) -> str:

@@ -7,6 +7,7 @@ import numpyro.distributions as dist
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
 from hiddenstate.core import dtype_of, register
 from hiddenstate.heads.head import Head, checked_size, shape_of
+from hiddenstate.native.streaming import StreamedHead
 
 
 @register("bernoulli-head")
@@ -36,6 +37,11 @@ class Bernoulli(Head):
     def encoded_size(self) -> int:
         """One entry a bit."""
         return self.bits or 1
+
+    @property
+    def streamed(self) -> StreamedHead:
+        """What a compiled stream takes of it."""
+        return StreamedHead("bernoulli", "bit", self.event_shape, *self.whole_linear)
 
     def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
         """Independent bits with these logits."""

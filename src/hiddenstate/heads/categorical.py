@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
 from hiddenstate.core import HiddenStateError, dtype_of, register
 from hiddenstate.heads.head import Head
+from hiddenstate.native.streaming import StreamedHead
 
 
 @register("categorical-head")
@@ -36,6 +37,11 @@ class Categorical(Head):
     def encoded_size(self) -> int:
         """One entry a symbol."""
         return self.symbols
+
+    @property
+    def streamed(self) -> StreamedHead:
+        """What a compiled stream takes of it."""
+        return StreamedHead("categorical", "symbol", self.event_shape, *self.whole_linear, reading="symbol")
 
     def distribution(self, parameters: Float[Array, " symbol"]) -> dist.Distribution:
         """The categorical distribution with these logits."""

@@ -12,6 +12,7 @@ from hiddenstate.core import HiddenStateError, register
 from hiddenstate.distributions import MultivariateNormalDistribution, NormalDistribution
 from hiddenstate.heads.head import Dispersion, checked_dispersion, locations_first
 from hiddenstate.heads.units import Standardised, positive
+from hiddenstate.native.streaming import StreamedHead
 
 
 @register("gaussian-head")
@@ -60,6 +61,15 @@ class Gaussian(Standardised):
     def driven(self) -> np.ndarray:
         """The means, and with ``dispersion="state"`` the spreads too."""
         return locations_first(self, self.dispersion)
+
+    @property
+    def streamed(self) -> StreamedHead:
+        """What a compiled stream takes of it."""
+        if self.covariance != "diagonal":
+            raise AttributeError("a Gaussian head with a full covariance has no compiled stream.")
+        location, scale = self.location.value, self.scale.value
+        units: Any = {"shift": location, "spread": scale, "location": location, "scale": scale}
+        return StreamedHead("normal", "real", self.event_shape, *self.whole_linear, blocks=2, **units)
 
     def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
         """The normal distribution with these standardised means and spreads, in the units of the data."""

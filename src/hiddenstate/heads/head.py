@@ -60,6 +60,13 @@ class Head(eqx.Module):
         return self.weight.value if isinstance(self.weight, Frozen) else self.weight, self.bias
 
     @property
+    def whole_linear(self) -> tuple[Float[Array, "parameter hidden"], Float[Array, " parameter"]]:
+        """The same, with rows of zeros for parameters that do not follow the state."""
+        weight, bias = self.linear
+        rows = jnp.zeros((self.parameter_count, weight.shape[1]), weight.dtype)
+        return rows.at[np.flatnonzero(self.driven)].set(weight), bias
+
+    @property
     @abstractmethod
     def event_shape(self) -> tuple[int, ...]:
         """The shape of one observation."""

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpyro.distributions as dist
 
 from hiddenstate._types import Array, Float, PRNGKeyArray
 from hiddenstate.core import register
 from hiddenstate.distributions import PoissonDistribution
 from hiddenstate.heads.units import Counted
+from hiddenstate.native.streaming import StreamedHead
 
 
 @register("poisson-head")
@@ -28,6 +30,13 @@ class Poisson(Counted):
     def parameter_count(self) -> int:
         """One a count."""
         return self.encoded_size
+
+    @property
+    def streamed(self) -> StreamedHead:
+        """What a compiled stream takes of it."""
+        rate = self.rate.value
+        units: Any = {"shift": jnp.log1p(rate), "spread": self.spread.value, "location": jnp.log(rate)}
+        return StreamedHead("poisson", "count", self.event_shape, *self.whole_linear, reading="count", **units)
 
     def distribution(self, parameters: Float[Array, " parameter"]) -> dist.Distribution:
         """Independent Poisson distributions."""

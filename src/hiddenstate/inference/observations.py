@@ -32,10 +32,10 @@ def prototype(model: SequenceModel) -> Distribution:
     leaves, tree = jax.tree.flatten(eqx.filter(model, eqx.is_array))
     shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
     static = eqx.filter(model, eqx.is_array, inverse=True)
-    return _prototype(tree, shapes, _Static(static, model.inputs))
+    return _prototype(tree, shapes, Static(static, model.inputs))
 
 
-class _Static:
+class Static:
     """The parts of a model that are no arrays, hashed by their structure."""
 
     def __init__(self, static: Any, inputs: int):
@@ -47,11 +47,11 @@ class _Static:
         return hash(self.signature)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and self.signature == other.signature
+        return isinstance(other, Static) and self.signature == other.signature
 
 
 @lru_cache(maxsize=256)
-def _prototype(tree: Any, shapes: tuple, static: _Static) -> Distribution:
+def _prototype(tree: Any, shapes: tuple, static: Static) -> Distribution:
     arrays = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes])
 
     def first(arrays):

@@ -1,6 +1,7 @@
 """One observation at a time: push it, get the next prediction."""
 
 import hashlib
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from hiddenstate.core import (
     dtype_of,
     has,
     name_of,
+    own,
 )
 from hiddenstate.core.storage import read_tensors, write_tensors
+from hiddenstate.inference.awaited import await_, awaited
 from hiddenstate.inference.observations import describe, fits, form_of, prototype, within
-from hiddenstate.inference.score import step_log_prob
+from hiddenstate.inference.stepping import Stepper
 
 _FORMAT = 1
 
@@ -41,11 +44,21 @@ class Stream:
     `steps` how many there were. `save` and `restore`
     keep the state on disk, so that a process can stop and another go on where it was.
 
+    With `streams`, so many independent ones of the same model advance together: `push` takes an observation of each,
+    with one leading axis, the distributions have the batch shape (streams,), and log-probabilities are arrays.
+
+    >>> both = hs.Stream(model, streams=2)       # doctest: +SKIP
+    >>> both.push([3, 0])                        # doctest: +SKIP
+
     Of a model that answers (`hs.Transducer`, `hs.Summary`), `push` returns the distribution of the answer to what was
     pushed so far, and `log_prob` stays 0: what is read has no probability. Its body must read forwards.
+
+    Where compiled kernels have the model (`hs.native.available`; networks of the plain, gated and minimal cells, hidden
+    Markov models with independent entries), a push takes a microsecond or a few. The distribution that it returns is
+    made when something is asked of it.
     """
 
-    def __init__(self, model: SequenceModel | ConditionalModel):
+    def __init__(self, model: SequenceModel | ConditionalModel, *, streams: int | None = None):
         if has(model, "decoder_start"):
             raise HiddenStateError(
                 f"{name_of(model)} writes its answer when it has read a whole sequence, and a stream has no end that "
@@ -57,23 +70,40 @@ class Stream:
                 "wait for (a bidirectional network even begins there). Use hs.predictive on whole sequences, or a "
                 "network that reads forwards only."
             )
+        if streams is not None and (isinstance(streams, bool) or not isinstance(streams, int) or streams < 1):
+            raise HiddenStateError(f"streams is {streams!r}; it must be a whole number from 1 on, or None for one.")
         self.model: Any = model
         self.answers = isinstance(model, ConditionalModel)
-        self.state: State = self.model.begin() if self.answers else self.model.initial()
+        self.streams = streams
         self.steps = 0
-        self.log_prob = 0.0
-        self.last_log_prob: float | None = None
+        self.log_prob: Any = 0.0 if streams is None else np.zeros(streams)
+        self.last_log_prob: Any = None
+        self._inputs = model.inputs
+        self._stepper = Stepper(model, streams)
+        self._native = _compiled(model, streams)
+        self._leaves: list[Any] = self._stepper.begin
+        if self._native is not None:
+            self._native.set_leaves(self._leaves)
+
+    @property
+    def state(self) -> State:
+        """What the model remembers of everything pushed so far; of several streams, with one leading axis."""
+        return self._stepper.state([jnp.asarray(leaf) for leaf in self._current()])
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._leaves = jax.tree.leaves(state)
+        if self._native is not None:
+            self._native.set_leaves(self._leaves)
 
     def predictive(self, u: Any = None) -> Distribution:
         """The distribution of the next observation; `u` is the input at that step, where the model takes inputs.
 
         Of a model that answers, the distribution of the answer to what was pushed so far.
         """
-        if self.answers:
-            if not self.steps:
-                raise DataError(f"nothing was pushed yet, and {name_of(self.model)} answers what it has read.")
-            return _answer(self.model, self.state)
-        return _read(self.model, self.state, self._input(u))
+        if self.answers and not self.steps:
+            raise DataError(f"nothing was pushed yet, and {name_of(self.model)} answers what it has read.")
+        return self._stepper.read(self._current(), None if self.answers else self._input(u))
 
     def push(self, x: Any, u: Any = None, *, next_u: Any = None) -> Distribution | None:
         """Take in an observation (and the input at its step) and return the distribution of the next.
@@ -83,40 +113,39 @@ class Stream:
         A model with inputs needs `next_u` for that distribution; without it the answer is None, and `predictive` will
         give it once the next input is known.
         """
-        x, observed = self._observation(x)
-        u = self._input(u)
-        if self.answers:
-            self.state = _read_one(self.model, self.state, x, u)
-            self.steps += 1
-            return self.predictive()
-        self.state, log_prob = _push(self.model, self.state, x, u, observed)
-        self.last_log_prob = float(log_prob)
-        self.log_prob += self.last_log_prob
-        self.steps += 1
-        if self.model.inputs and next_u is None:
+        if self._native is None:
+            return self._push(x, u, next_u)
+        log_prob = self._native.push(x, u)
+        if log_prob is None:  # perhaps an observation in other clothes, perhaps none: then the sentence says why
+            log_prob = self._native.push(*self._plain(x, u), True)
+        self._count(log_prob if self.streams is None else np.frombuffer(log_prob))
+        if not self._inputs:
+            return await_(self._awaited, self._read_later, self._native.snapshot(), None)
+        if next_u is None:
             return None
-        return self.predictive(next_u)
+        return await_(self._awaited, self._read_later, self._native.snapshot(), self._input(next_u))
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file, whole or not at all."""
-        leaves = jax.tree.leaves(self.state)
+        each = [self.log_prob] if self.streams is None else self.log_prob.tolist()
         header = {
             "stream": _FORMAT,
             "model": fingerprint(self.model),
             "steps": self.steps,
-            "log_prob": self.log_prob.hex(),
+            "log_prob": " ".join(value.hex() for value in each),
+            **({} if self.streams is None else {"streams": self.streams}),
         }
-        write_tensors(path, {f"state/{i:04d}": leaf for i, leaf in enumerate(leaves)}, header)
+        write_tensors(path, {f"state/{i:04d}": leaf for i, leaf in enumerate(self._current())}, header)
 
     @classmethod
     def restore(cls, model: SequenceModel | ConditionalModel, path: str | Path) -> "Stream":
-        """The stream that was saved to `path`, of the same model."""
+        """The stream that was saved to `path`, of the same model; or the streams, as many as there were."""
         arrays, header = read_tensors(path)
         if header.get("stream") != _FORMAT:
             raise FileError(f"{path} holds no stream of format {_FORMAT}.")
         if header["model"] != fingerprint(model):
             raise FileError(f"{path} is the stream of another model than the {name_of(model)} given.")
-        stream = cls(model)
+        stream = cls(model, streams=header.get("streams"))
         leaves, tree = jax.tree.flatten(stream.state)
         stored = [arrays[name] for name in sorted(arrays)]
         if [a.shape for a in stored] != [leaf.shape for leaf in leaves]:
@@ -125,32 +154,96 @@ class Stream:
             tree, [jnp.asarray(a, leaf.dtype) for a, leaf in zip(stored, leaves, strict=True)]
         )
         stream.steps = int(header["steps"])
-        stream.log_prob = float.fromhex(header["log_prob"])
+        each = [float.fromhex(word) for word in header["log_prob"].split()]
+        stream.log_prob = each[0] if stream.streams is None else np.array(each)
         return stream
+
+    def _push(self, x: Any, u: Any, next_u: Any) -> Distribution | None:
+        """`push` by functions that XLA has compiled."""
+        x, observed = self._observation(x)
+        u = self._input(u)
+        predict = self.answers or not self._inputs or next_u is not None
+        following = self._input(next_u) if predict and not self.answers else None
+        pushed = self._stepper.push(self._leaves, x, u, observed, following, predict)
+        self._leaves = pushed.leaves
+        if self.answers:
+            self.steps += 1
+        else:
+            self._count(float(pushed.log_prob) if self.streams is None else np.asarray(pushed.log_prob, float))
+        if not predict:
+            return None
+        return await_(awaited(self._stepper.family), self._stepper.distribution, pushed.prediction)
+
+    def _count(self, log_prob: Any) -> None:
+        self.last_log_prob = log_prob
+        self.log_prob = self.log_prob + log_prob
+        self.steps += 1
+
+    def _current(self) -> list[Any]:
+        """The arrays of the state."""
+        if self._native is None:
+            return self._leaves
+        return self._native.leaves(self._native.snapshot(), self._stepper.shapes)
+
+    def _read_later(self, snapshot: bytes, u: Any) -> Distribution:
+        assert self._native is not None
+        return self._stepper.read(self._native.leaves(snapshot, self._stepper.shapes), u)
+
+    def _plain(self, x: Any, u: Any) -> tuple[np.ndarray, Any]:
+        """An observation as an array with NaN where entries are missing, and the inputs, both checked."""
+        x, observed = self._observation(x)
+        return x if observed is None else np.where(observed, x, np.nan), self._input(u)
 
     def _observation(self, x: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """The observation, with zeros where entries are missing, and which are not; None where all are there."""
-        form = self._form()
-        x = np.full(() if form is None else form.shape, np.nan) if x is None else np.asarray(x)
-        if x.dtype == bool:
-            x = x.astype(np.int32)
+        form, dtype = self._form, self._dtype
+        x = self._array(x, form)
         if not np.issubdtype(x.dtype, np.number):
             raise DataError(f"the observation is {x.dtype}; it must be a number or an array of numbers.")
-        if form is not None and not fits(form, x.shape):
-            raise DataError(f"the observation has shape {x.shape}; {name_of(self.model)} takes {form.shape}.")
+        self._check_shape(x, form)
         observed = None
         if np.isnan(x).any():
             if not has(self.model, "prepare_partial"):
                 raise MissingDataError(f"the observation is missing, and {name_of(self.model)} cannot marginalise it.")
             observed = ~np.isnan(x)
             x = np.where(observed, x, 0)
-            x = x.astype(np.int32) if prototype(self.model).is_discrete and (x % 1 == 0).all() else x
-        if np.abs(x).max(initial=0) > np.finfo(dtype_of(self.model)).max:
-            raise DataError(f"the observation is {x.tolist()}; that is beyond the range of {dtype_of(self.model)}.")
-        if form is not None and not within(form.support, x[None, None]).all():
-            raise DataError(f"the observation is {x.tolist()}; it must be {describe(form.support)}.")
-        return x.astype(np.int32 if np.issubdtype(x.dtype, np.integer) else dtype_of(self.model)), observed
+            x = x.astype(np.int32) if self._is_discrete and (x % 1 == 0).all() else x
+        rows = x[None] if self.streams is None else x
+        held = np.abs(rows).reshape(len(rows), -1).max(1, initial=0) <= np.finfo(dtype).max
+        if not held.all():
+            raise DataError(f"{self._first(rows, held)}; that is beyond the range of {dtype}.")
+        if form is not None:
+            inside = within(form.support, rows[None])[0]
+            if not inside.all():
+                raise DataError(f"{self._first(rows, inside)}; it must be {describe(form.support)}.")
+        whole = np.issubdtype(x.dtype, np.integer) and np.abs(x).max(initial=0) <= np.iinfo(np.int32).max
+        return x.astype(np.int32 if whole else dtype), observed
 
+    def _array(self, x: Any, form: Form | None) -> np.ndarray:
+        """What was given as an array, with NaN for None."""
+        shape = () if form is None else form.shape
+        if x is None:
+            return np.full(shape if self.streams is None else (self.streams, *shape), np.nan)
+        if self.streams is not None and isinstance(x, list | tuple) and any(one is None for one in x):
+            x = [np.full(shape, np.nan) if one is None else one for one in x]
+        x = np.asarray(x)
+        return x.astype(np.int32) if x.dtype == bool else x
+
+    def _check_shape(self, x: np.ndarray, form: Form | None) -> None:
+        if self.streams is None:
+            if form is not None and not fits(form, x.shape):
+                raise DataError(f"the observation has shape {x.shape}; {name_of(self.model)} takes {form.shape}.")
+        elif x.shape[:1] != (self.streams,) or (form is not None and not fits(form, x.shape[1:])):
+            due = f"{(self.streams, *form.shape)}" if form is not None else f"a first axis of {self.streams}"
+            raise DataError(f"the observations have shape {x.shape}; {self.streams} streams take {due}.")
+
+    def _first(self, rows: np.ndarray, good: np.ndarray) -> str:
+        """The first observation that is not good, in words."""
+        row = int(np.argmin(good))
+        where = "" if self.streams is None else f" of stream {row}"
+        return f"the observation{where} is {rows[row].tolist()}"
+
+    @cached_property
     def _form(self) -> Form | None:
         """What one observation looks like, where the model says."""
         if self.answers:
@@ -158,15 +251,39 @@ class Stream:
         distribution = prototype(self.model)
         return Form(distribution.event_shape, distribution.support)
 
+    @cached_property
+    def _awaited(self) -> type[Any]:
+        return awaited(type(prototype(self.model)))
+
+    @cached_property
+    def _is_discrete(self) -> bool:
+        return bool(prototype(self.model).is_discrete)
+
+    @cached_property
+    def _dtype(self) -> np.dtype:
+        return dtype_of(self.model)
+
     def _input(self, u: Any) -> Any:
-        if not self.model.inputs:
+        if not self._inputs:
             return None
         if u is None:
-            raise DataError(f"{name_of(self.model)} takes {self.model.inputs} inputs at every step; none were given.")
-        u = np.asarray(u, dtype=dtype_of(self.model))
-        if u.shape != (self.model.inputs,):
-            raise DataError(f"the input has shape {u.shape}; it must be ({self.model.inputs},).")
+            raise DataError(f"{name_of(self.model)} takes {self._inputs} inputs at every step; none were given.")
+        u = np.asarray(u, dtype=self._dtype)
+        due = (self._inputs,) if self.streams is None else (self.streams, self._inputs)
+        if u.shape != due:
+            raise DataError(
+                f"the input has shape {u.shape}; it must be {due if self.streams else f'({self._inputs},)'}."
+            )
         return u
+
+
+def _compiled(model: Any, streams: int | None) -> Any:
+    """Streams whose steps are compiled kernels, where the model has them."""
+    try:
+        streamer = own(model, "streamer")
+    except AttributeError:
+        return None
+    return streamer(streams)
 
 
 def fingerprint(model: Any) -> str:
@@ -181,24 +298,3 @@ def fingerprint(model: Any) -> str:
         else:
             digest.update(repr(leaf).encode())
     return digest.hexdigest()
-
-
-@eqx.filter_jit
-def _read(model, state, u):
-    return model.readout(state, u)
-
-
-@eqx.filter_jit
-def _read_one(model, state, x, u):
-    return model.read_one(state, x, u)
-
-
-@eqx.filter_jit
-def _answer(model, state):
-    return model.answer(state)
-
-
-@eqx.filter_jit
-def _push(model, state, x, u, observed):
-    element = model.prepare(x, u) if observed is None else model.prepare_partial(x, u, observed)
-    return model.step(state, element), step_log_prob(model, state, element, x, u)

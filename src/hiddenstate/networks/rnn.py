@@ -11,8 +11,9 @@ from numpyro.distributions import Delta, Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, State
 from hiddenstate.cells import Cell
-from hiddenstate.core import HiddenStateError, Schema, SequenceModel, has, kernel_of, name_of, register
+from hiddenstate.core import HiddenStateError, Schema, SequenceModel, dtype_of, has, kernel_of, name_of, own, register
 from hiddenstate.heads import Head
+from hiddenstate.native import streaming
 from hiddenstate.networks.bidirectional import refuse_bidirectional
 from hiddenstate.networks.dropout import Dropout, checked_rate
 from hiddenstate.ops.vectors import as_vector, from_vector
@@ -126,6 +127,15 @@ class RNN(SequenceModel):
     def run_natively(self) -> Callable[..., tuple[State, State]]:
         """The cell's `run_natively`, where a compiled kernel runs it."""
         return kernel_of(self.cell)
+
+    @property
+    def streamer(self) -> streaming.Streamer:
+        """Compiled streams, where kernels have the cell and the head."""
+        if any(drop is not None and drop.key is not None for drop in (self.drop_input, self.drop_output)):
+            raise AttributeError("a network that drops entries has no compiled streams.")
+        embedding = None if self.encoder is None else self.encoder.weight
+        parts = own(self.cell, "streamed"), own(self.head, "streamed")
+        return streaming.network(*parts, inputs=self.inputs, dtype=dtype_of(self), embedding=embedding)
 
     @property
     def layers(self) -> Callable[[], tuple[Cell, ...]]:

@@ -8,7 +8,8 @@ import jax
 
 from hiddenstate._types import Array, Element, Float, Num, Shaped, State
 from hiddenstate.cells import Cell, Read
-from hiddenstate.core import HiddenStateError, register
+from hiddenstate.core import HiddenStateError, own, register
+from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.networks.bidirectional import Bidirectional, refuse_bidirectional
 from hiddenstate.networks.dropout import Dropout
 from hiddenstate.strategies import Auto, Strategy
@@ -73,6 +74,14 @@ class Stack(Cell):
     def initial(self) -> State:
         """The initial state of every layer."""
         return tuple(layer.initial() for layer in self.layers())
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of its layers, where nothing stands between them."""
+        dropping = self.drop is not None and self.drop.key is not None
+        if self.norms is not None or self.residual or self.softmax or dropping:
+            raise AttributeError("a stack with more between its layers than their outputs has no compiled stream.")
+        return tuple(layer for cell in self.cells for layer in own(cell, "streamed"))
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Element:
         """The first layer's element."""

@@ -13,6 +13,7 @@ from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import NOTHING, PartialEmission, known, replaced, total
 from hiddenstate.latent.emissions.seeding import Seen, standardised
 from hiddenstate.latent.zeros import floored_log
+from hiddenstate.native.streaming import StreamedEmission
 
 
 class BernoulliDistribution(dist.BernoulliLogits):
@@ -90,6 +91,12 @@ class Bernoulli(PartialEmission):
 
     def _each(self, x: Any) -> Float[Array, "states *event"]:
         return _log_probs(self._logits, x)
+
+    @property
+    def streamed(self) -> StreamedEmission:
+        """What a compiled stream takes of it."""
+        levels = jnp.stack([self._each(bit).reshape(self.states, -1).T for bit in (0, 1)], axis=1)
+        return StreamedEmission("table", "bit", self.event_shape, (levels,))
 
     def sums(self, weights: Float[Array, "time states"], steps: Steps, pasts: Any = None) -> Bits:
         """Expected counts of ones and zeros."""

@@ -12,6 +12,7 @@ from hiddenstate.latent import checks
 from hiddenstate.latent.emissions.emission import NOTHING, PartialEmission, replaced
 from hiddenstate.latent.emissions.seeding import Seen
 from hiddenstate.latent.zeros import log_distributions, log_shares, logs_of
+from hiddenstate.native.streaming import StreamedEmission
 
 
 @register("categorical-emission")
@@ -79,6 +80,11 @@ class Categorical(PartialEmission):
     def partial_log_likelihoods(self, x: Any, u: Any, observed: Any) -> Float[Array, " states"]:
         """The same, and zeros where the symbol is missing."""
         return jnp.where(observed, self.log_likelihoods(x), 0.0)
+
+    @property
+    def streamed(self) -> StreamedEmission:
+        """What a compiled stream takes of it."""
+        return StreamedEmission("table", "symbol", self.event_shape, (self.log_probs.T[None],))
 
     def sums(
         self, weights: Float[Array, "time states"], steps: Steps, pasts: Any = None

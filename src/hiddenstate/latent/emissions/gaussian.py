@@ -23,6 +23,7 @@ from hiddenstate.latent.emissions.triangles import (
     inverse_factor,
     least_share,
 )
+from hiddenstate.native.streaming import StreamedEmission
 
 Kind = Literal["full", "diagonal", "spherical", "tied"]
 KINDS = ("full", "diagonal", "spherical", "tied")
@@ -192,6 +193,16 @@ class Gaussian(PartialEmission):
         """How far an observation lies from the centres, in units."""
         x = jnp.asarray(x, self.offsets.dtype)
         return (x - self.centres.value) / self.scale.value
+
+    @property
+    def streamed(self) -> StreamedEmission:
+        """What a compiled stream takes of it."""
+        if self._matrices and not self.scalar:
+            raise AttributeError("a Gaussian emission with matrices has no compiled stream.")
+        deviations = jnp.broadcast_to(self.spread, (self.states, 1)) if self._matrices else self._deviations
+        at_mean = -deviations - jnp.log(self.scale.value) - 0.5 * LOG_2_PI
+        arrays = self.centres.value.T, self.offsets.T, jnp.exp(-deviations).T, at_mean.T
+        return StreamedEmission("normal", "real", self.event_shape, arrays, self.scale.value)
 
     def sums(self, weights: Float[Array, "time states"], steps: Steps, pasts: Any = None) -> Moments:
         """Moments around the centres, with the expectations of what is missing."""

@@ -21,6 +21,7 @@ from hiddenstate.latent.emissions.emission import (
 )
 from hiddenstate.latent.emissions.seeding import Seen, standardised
 from hiddenstate.latent.zeros import floored_log, logs_of
+from hiddenstate.native.streaming import StreamedEmission
 
 
 class Counts(NamedTuple):
@@ -70,6 +71,12 @@ class Poisson(PartialEmission):
         """Independent Poisson distributions for each state."""
         logs = jnp.where(self.possible, self.log_rates, -jnp.inf)
         return PoissonDistribution(logs).to_event(len(self.event_shape))
+
+    @property
+    def streamed(self) -> StreamedEmission:
+        """What a compiled stream takes of it."""
+        logs = jnp.where(self.possible, self.log_rates, -jnp.inf).reshape(self.states, -1).T
+        return StreamedEmission("poisson", "count", self.event_shape, (logs, jnp.exp(logs)))
 
     def sums(self, weights: Float[Array, "time states"], steps: Steps, pasts: Any = None) -> Counts:
         """Weights and weighted counts."""

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, Shaped, State
-from hiddenstate.core import HiddenStateError, Prior, Schema, SequenceModel, Sequences, Steps, register
+from hiddenstate.core import HiddenStateError, Prior, Schema, SequenceModel, Sequences, Steps, dtype_of, own, register
 from hiddenstate.core.padding import generator
 from hiddenstate.distributions import mixture
 from hiddenstate.inference.posterior import Decoded
@@ -22,6 +22,7 @@ from hiddenstate.latent.hmm.operators import Dense
 from hiddenstate.latent.hmm.parallel import Stretch
 from hiddenstate.latent.hmm.recursions import Chain, Forward
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
+from hiddenstate.native import streaming
 from hiddenstate.ops.simplex import safe_log
 from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Associative, Native, Strategy
@@ -167,6 +168,13 @@ class HMM(SequenceModel):
         if type(self)._operator is not HMM._operator or self.transition.inputs:
             raise AttributeError("only chains with one matrix for all steps have a kernel")
         return self._run_natively
+
+    @property
+    def streamer(self) -> streaming.Streamer:
+        """Compiled streams, where transitions are one matrix and kernels have the emission."""
+        if self.inputs or self.emission.history:
+            raise AttributeError("emissions and transitions that inputs or the past drive have no compiled stream.")
+        return streaming.chain(self.transition.probs, own(self.emission, "streamed"), dtype=dtype_of(self))
 
     def readout(self, state: State, u: Num[Array, " inputs"] | None = None) -> Distribution:
         """The emissions, mixed as the belief says."""

@@ -1,0 +1,9 @@
+// The Python classes of streams.
+#pragma once
+#include <nanobind/nanobind.h>
+
+namespace hs {
+
+void define_streams(nanobind::module_& module);
+
+}  // namespace hs
