@@ -412,6 +412,17 @@ def test_a_state_can_be_set():
     assert other.last_log_prob == stream.last_log_prob
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda stream: pickle.loads(pickle.dumps(stream))])
+def test_a_copy_goes_its_own_way(copied):
+    stream = hs.Stream(hidden_markov("number", 3, 1, "float64", 0))
+    stream.push(1.0)
+    other = copied(stream)
+    other.push(9.0)
+    assert (stream.steps, other.steps) == (1, 2)
+    stream.push(9.0)
+    assert (stream.log_prob, stream.last_log_prob) == (other.log_prob, other.last_log_prob)
+
+
 def test_a_subclass_that_computes_otherwise_streams_as_it_does():
     class Doubled(hs.cells.GRU):
         def step(self, state, element):

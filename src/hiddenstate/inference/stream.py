@@ -158,6 +158,16 @@ class Stream:
         stream.log_prob = each[0] if stream.streams is None else np.array(each)
         return stream
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy needs, which then goes its own way."""
+        kept = ("model", "streams", "steps", "log_prob", "last_log_prob")
+        return {**{name: getattr(self, name) for name in kept}, "state": self.state}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__init__(kept["model"], streams=kept["streams"])
+        for name, value in kept.items():
+            setattr(self, name, value)
+
     def _push(self, x: Any, u: Any, next_u: Any) -> Distribution | None:
         """`push` by functions that XLA has compiled."""
         x, observed = self._observation(x)
