@@ -14,7 +14,7 @@ constexpr double LOG_2_PI = 1.8378770664093454836;
 
 template <class T>
 void copy(T* to, const T* from, int64_t count) {
-  std::memcpy(to, from, size_t(count) * sizeof(T));
+  if (count > 0) std::memcpy(to, from, size_t(count) * sizeof(T));
 }
 
 // result[i] = function(i) for all i below a padded count, a vector at a time.
