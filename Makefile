@@ -54,8 +54,8 @@ $(VENV)/.native: CMakeLists.txt $(shell find csrc -type f) | $(VENV)/.installed
 	@$(MAKE) --no-print-directory native || echo "The kernels could not be compiled: hiddenstate runs without them."
 	@touch $@
 
-bench: $(VENV)/.native  ## Measure speed against the peers that are installed
-	$(BIN)/python benchmarks/run.py
+bench: $(VENV)/.native  ## Measure speed against other libraries, in an environment of its own (25 minutes)
+	$(BIN)/hiddenstate bench
 
 clean:  ## Remove everything that was made
-	rm -rf $(VENV) .cache site build dist comparison
+	rm -rf $(VENV) .venv-bench .cache site build dist comparison

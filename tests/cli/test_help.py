@@ -15,6 +15,7 @@ COMMANDS = (
     "stream",
     "datasets",
     "reproduce",
+    "bench",
 )
 
 

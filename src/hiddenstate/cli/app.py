@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from hiddenstate import __version__
+from hiddenstate.cli.bench import bench
 from hiddenstate.cli.compare import compare
 from hiddenstate.cli.datasets import datasets
 from hiddenstate.cli.decode import decode
@@ -49,7 +50,7 @@ def about(
     """
 
 
-for command in (compare, select, fit, score, predict, forecast, decode, sample, stream, datasets, reproduce):
+for command in (compare, select, fit, score, predict, forecast, decode, sample, stream, datasets, reproduce, bench):
     app.command()(command)
 app.add_typer(inspect)
 

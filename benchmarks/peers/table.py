@@ -1,0 +1,130 @@
+"""The table and the summary that a run prints."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from peers.case import OURS
+from peers.records import all_ratios, best_peer, met, share
+
+SEQUENTIAL = "hiddenstate Sequential"
+
+
+def seconds(value: float) -> str:
+    """Three digits and a unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= size or unit == "µs":
+            return f"{value / size:.3g} {unit}" if value / size < 1000 else f"{value / size:,.0f} {unit}"
+    raise AssertionError
+
+
+def times(value: float) -> str:
+    """A ratio: 12.3x."""
+    return f"{value:.0f}x" if value >= 100 else f"{value:.1f}x" if value >= 10 else f"{value:.2f}x"
+
+
+def line(row: dict[str, Any]) -> str:
+    """What came of a case, in a line."""
+    if not row["seconds"].get(OURS):
+        return f"hiddenstate was not timed: {row['left_out'].get(OURS, 'no reason known')}"
+    took = seconds(min(row["seconds"][OURS]))
+    found = best_peer(row)
+    if found is None:
+        return f"{took}, no peer"
+    goal = "" if row["goal"] is None else f", goal {times(row['goal'])}: {'met' if met(row) else 'not met'}"
+    return f"{took}, {found.peer} takes {times(found.best)} as long ({times(found.low)} to {times(found.high)}){goal}"
+
+
+COLUMNS = ("work", "size", "ours", "best peer", "ratio", "quartiles", "goal", "", "to Sequential", "share of peak")
+
+
+def cells(row: dict[str, Any], peak: dict[str, Any]) -> list[str]:
+    """One row of the table, as words."""
+    found, ours = best_peer(row), row["seconds"].get(OURS)
+    title = row["title"] + (" (float64)" if row["precision"] == "float64" else "")
+    if row["workload"] == "hmm":
+        title = f"HMM {title}"
+    if row["workload"] == "kalman":
+        title = f"Kalman {title}"
+    ratio = quartiles = peer = ""
+    if found is not None:
+        ratio, quartiles, peer = times(found.best), f"{times(found.low)} to {times(found.high)}", found.peer
+    scan, part = all_ratios(row).get(SEQUENTIAL), share(row, peak)
+    reached = met(row)
+    return [
+        title,
+        row["sizes"],
+        seconds(min(ours)) if ours else "",
+        peer,
+        ratio,
+        quartiles,
+        "" if row["goal"] is None else times(row["goal"]),
+        "" if reached is None else "met" if reached else "not met",
+        "" if scan is None else times(scan.best),
+        "" if part is None else f"{part[0]:.0%} {part[1]}" if part[0] >= 0.005 else f"<1% {part[1]}",
+    ]
+
+
+def print_table(told: dict[str, Any], console: Console) -> None:
+    """All cases with ratios, those of plots left out."""
+    table = Table(title="How many times as long the fastest peer takes", title_justify="left")
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in ("work", "size", "best peer", "") else "right")
+    last = None
+    for row in told["cases"].values():
+        if row["scaling"]:
+            continue
+        if last not in (None, row["workload"]):
+            table.add_section()
+        last = row["workload"]
+        said = cells(row, told["peak"])
+        colour = {"met": "[green]met", "not met": "[red]not met"}
+        table.add_row(*said[:7], colour.get(said[7], ""), *said[8:])
+    if table.row_count:
+        console.print(table)
+
+
+def print_memory(told: dict[str, Any], console: Console) -> None:
+    """Peak memory, by contenders."""
+    if not told["memory"]:
+        return
+    table = Table(title="Peak memory of a process that does only this, and how much of it came with the work")
+    for name in ("work", "size", "contender", "peak", "by the work"):
+        table.add_column(name, justify="right" if name in ("peak", "by the work") else "left")
+    for key, found in told["memory"].items():
+        row = told["cases"].get(key)
+        for number, (name, one) in enumerate(found.items()):
+            first = [row["title"], row["sizes"]] if row and not number else ["", ""]
+            table.add_row(*first, name, f"{one['peak']:,.0f} MB", f"{one['peak'] - one['before']:,.0f} MB")
+    console.print(table)
+
+
+def summary(told: dict[str, Any]) -> list[str]:
+    """What a person wants to know in the end."""
+    rows = [row for row in told["cases"].values() if not row["scaling"]]
+    judged = [(row, met(row)) for row in rows if met(row) is not None]
+    reached = sum(bool(good) for _, good in judged)
+    lines = [f"{reached} of {len(judged)} goals are met; {told['kernels']}."] if judged else []
+    far = sorted(((_part(row), row) for row, good in judged if not good), key=lambda one: one[0])
+    if far:
+        lines.append("The farthest from their goals:")
+    for part, row in far[:5]:
+        found = best_peer(row)
+        assert found is not None
+        lines.append(
+            f"  {row['title']}, {row['sizes']}, {row['precision']}: {times(found.best)} of {times(row['goal'])} "
+            f"({part:.0%} of the goal)"
+        )
+    differ = [(row, name, why) for row in rows for name, why in row["differ"].items()]
+    lines += [f"NOT THE SAME RESULT: {row['title']}, {row['sizes']}, {name}: {why}" for row, name, why in differ]
+    left = {name for row in rows for name in row["left_out"]}
+    if left:
+        lines.append(f"Somewhere left out, results.json says why: {', '.join(sorted(left))}.")
+    return lines
+
+
+def _part(row: dict[str, Any]) -> float:
+    """How much of the goal is reached."""
+    found = best_peer(row)
+    return 0.0 if found is None else found.best / row["goal"]

@@ -1,0 +1,168 @@
+"""Filter and smoother of linear Gaussian state space models."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from peers.case import Agreement, Case, Run, Scale, Size, Work
+from peers.workloads.hmm import waiting
+
+SIZES = {
+    "full": ((4, 2, 32, 1_000), (16, 4, 32, 1_000)),
+    "quick": ((4, 2, 8, 250),),
+    "tiny": ((2, 1, 2, 15),),
+}
+GOAL = 5.0
+
+
+class System(NamedTuple):
+    """A state that turns and decays, seen through a few columns."""
+
+    transition: np.ndarray
+    transition_noise: np.ndarray
+    emission: np.ndarray
+    emission_noise: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+
+
+def data(size: Size) -> tuple[System, np.ndarray]:
+    """The system and series drawn from it."""
+    n, m, sequences, steps = (size[name] for name in ("state", "columns", "sequences", "steps"))
+    random = np.random.default_rng(n)
+    turn, _ = np.linalg.qr(random.normal(size=(n, n)))
+    found = System(0.95 * turn, 0.1 * np.eye(n), random.normal(size=(m, n)), 0.5 * np.eye(m), np.zeros(n), np.eye(n))
+    z, xs = random.normal(size=(sequences, n)), np.zeros((sequences, steps, m), np.float32)
+    for t in range(steps):
+        xs[:, t] = z @ found.emission.T + np.sqrt(0.5) * random.normal(size=(sequences, m))
+        z = z @ found.transition.T + np.sqrt(0.1) * random.normal(size=(sequences, n))
+    return found, xs
+
+
+def ours(size: Size, strategy: str = "Auto") -> Run:
+    import jax.numpy as jnp
+
+    import hiddenstate as hs
+
+    system, xs = data(size)
+    model = hs.LinearGaussian(
+        transition=system.transition,
+        transition_noise=system.transition_noise,
+        emission=system.emission,
+        emission_noise=system.emission_noise,
+        initial_mean=system.mean,
+        initial_covariance=system.covariance,
+    )
+    model, sequences = hs.cast(model, jnp.float32), hs.Sequences.padded(xs)
+    smooth = partial(hs.smooth, model, sequences, strategy=getattr(hs, strategy)())
+    return waiting(smooth, lambda out: {"mean": out.mean, "covariance": out.covariance})
+
+
+def dynamax(size: Size) -> Run:
+    import jax
+    import jax.numpy as jnp
+    from dynamax.linear_gaussian_ssm import LinearGaussianSSM
+
+    system, xs = data(size)
+    given = {name: jnp.asarray(part, jnp.float32) for name, part in system._asdict().items()}
+    peer = LinearGaussianSSM(size["state"], size["columns"])
+    parameters, _ = peer.initialize(
+        initial_mean=given["mean"],
+        initial_covariance=given["covariance"],
+        dynamics_weights=given["transition"],
+        dynamics_covariance=given["transition_noise"],
+        emission_weights=given["emission"],
+        emission_covariance=given["emission_noise"],
+    )
+    smooth = jax.jit(jax.vmap(peer.smoother, (None, 0)))
+    return waiting(
+        partial(smooth, parameters, jnp.asarray(xs)),
+        lambda out: {"mean": out.smoothed_means, "covariance": out.smoothed_covariances},
+    )
+
+
+def pykalman(size: Size) -> Run:
+    from pykalman import KalmanFilter
+
+    system, xs = data(size)
+    peer = KalmanFilter(
+        transition_matrices=system.transition,
+        observation_matrices=system.emission,
+        transition_covariance=system.transition_noise,
+        observation_covariance=system.emission_noise,
+        initial_state_mean=system.mean,
+        initial_state_covariance=system.covariance,
+    )
+    series = xs.astype(np.float64)
+
+    def call():
+        return [peer.smooth(one) for one in series]
+
+    def result():
+        found = call()
+        return {"mean": np.stack([mean for mean, _ in found]), "covariance": np.stack([cov for _, cov in found])}
+
+    return Run(call, result)
+
+
+def statsmodels(size: Size) -> Run:
+    from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
+
+    system, xs = data(size)
+    peers = []
+    for one in xs.astype(np.float64):
+        peer = KalmanSmoother(k_endog=size["columns"], k_states=size["state"])
+        peer.bind(np.ascontiguousarray(one))
+        peer["design"], peer["obs_cov"] = system.emission, system.emission_noise
+        peer["transition"], peer["state_cov"] = system.transition, system.transition_noise
+        peer["selection"] = np.eye(size["state"])
+        peer.initialize_known(system.mean, system.covariance)
+        peers.append(peer)
+
+    def call():
+        return [peer.smooth() for peer in peers]
+
+    def result():
+        found = call()
+        mean = np.stack([one.smoothed_state.T for one in found])
+        return {"mean": mean, "covariance": np.stack([np.moveaxis(one.smoothed_state_cov, -1, 0) for one in found])}
+
+    return Run(call, result)
+
+
+def work(size: Size) -> Work:
+    """Prediction and correction of a covariance, and its smoothing by one solve and two products, at every step."""
+    n, m = size["state"], size["columns"]
+    steps = size["sequences"] * size["steps"]
+    filtering = 2 * n**3 + 2 * n**2 * m + n * m**2 + m**3 / 3 + n**2 + n * m
+    smoothing = n**3 / 3 + 3 * n**3 + n**2
+    kept = 4 * (2 * (n**2 + n) + 2 * n**2 + n + m)  # filtered ones written and read, smoothed and crossed ones written
+    return Work(steps * (filtering + smoothing), steps * kept)
+
+
+def cases(scale: Scale) -> list[Case]:
+    """Means and covariances of all states given all observations."""
+    makers: dict[str, Any] = {
+        "hiddenstate": ours,
+        "hiddenstate Sequential": partial(ours, strategy="Sequential"),
+        "dynamax": dynamax,
+        "pykalman": pykalman,
+        "statsmodels": statsmodels,
+    }
+    return [
+        Case(
+            workload="kalman",
+            title="filter + smoother",
+            size=dict(zip(("state", "columns", "sequences", "steps"), size, strict=True)),
+            makers=makers,
+            # Single precision through a thousand products of covariances; those are of size one.
+            agreement={"mean": Agreement(1e-2, 2e-2), "covariance": Agreement(1e-2, 1e-2)},
+            goal=GOAL,
+            work=work(dict(zip(("state", "columns", "sequences", "steps"), size, strict=True))),
+            probed=("pykalman", "statsmodels"),
+            memory=size[0] == 16,
+            note="pykalman and statsmodels compute in double precision.",
+        )
+        for size in SIZES[scale]
+    ]
