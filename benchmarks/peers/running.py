@@ -15,10 +15,15 @@ from peers.records import Records
 from peers.table import line, print_memory, print_table, summary
 from peers.workloads import all_cases, find, workload_of
 
+WIDTH = 170
+"""Letters in a line where a file or a pipe reads, which the table needs."""
+
 
 def run(options: argparse.Namespace) -> int:
     """Measure, and write the table, results.json, plots and where asked for the page; 1 where results differ."""
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
     began = time.perf_counter()
     records = Records(options.out / "results.json", options.scale, resume=options.resume)
     cases = [case for case in all_cases(options.scale) if workload_of(case) in options.only]

@@ -6,11 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from marks import quick
 from peers.case import OURS, is_peer
 from peers.environment import PEERS, REQUIREMENTS, requirements
 from peers.measuring import difference
 from peers.workloads import WORKLOADS, all_cases, workload_of
+
+from marks import quick
 
 TINY = all_cases("tiny")
 IN_PROCESS = [case for case in TINY if workload_of(case) not in ("shell", "scaling", "jobs")]

@@ -1,5 +1,6 @@
-import hiddenstate
 from peers.workloads import WORKLOADS
+
+import hiddenstate
 
 
 def test_list_names_every_workload(run, capfd):
