@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from peers.case import OURS, Case, is_peer, library
 from peers.pool import Failed, Pool, TooSlow
-from peers.timing import plan
+from peers.timing import Plan, plan
 
 LONGEST = 20.0
 """Seconds that one call may take; who takes longer is left out."""
@@ -21,14 +21,12 @@ PREPARING = 180.0
 PAUSE = 0.004
 """Threads that spin after their work have gone to sleep by then."""
 
-Announce = Callable[[str], None]
-
 
 def measure(case: Case, pool: Pool, contenders: Iterable[str], *, quick: bool) -> dict[str, Any]:
     """The times of every contender by rounds, what its first call took, and why others were left out."""
     found: dict[str, Any] = {"seconds": {}, "first": {}, "left_out": {}, "differ": {}}
+    plans, results = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        plans, results = {}, {}
         for name in contenders:
             path = Path(folder) / f"{len(results)}.npz"
             try:
@@ -39,16 +37,13 @@ def measure(case: Case, pool: Pool, contenders: Iterable[str], *, quick: bool) -
             results[name] = dict(np.load(path))
             found["first"][name] = said["first"]
             plans[name] = plan(said["second"], quick=quick)
-        if OURS in results:
-            for name in [name for name in results if name != OURS]:
-                reason = difference(case, results[OURS], results[name])
-                if reason:
-                    found["differ"][name] = reason
-                    del plans[name]
-    try:
-        found["seconds"] = _rounds(case, pool, plans)
-    finally:
-        pool.drop()
+    for name in results:
+        reason = difference(case, results[OURS], results[name]) if OURS in results else "there is nothing of ours"
+        if reason:
+            found["differ" if OURS in results else "left_out"][name] = reason
+            del plans[name]
+    found["seconds"] = _rounds(case, pool, plans, found["left_out"])
+    pool.drop()
     return found
 
 
@@ -65,17 +60,22 @@ def _prepared(case: Case, pool: Pool, name: str, path: Path) -> dict[str, float]
     return said
 
 
-def _rounds(case: Case, pool: Pool, plans: dict[str, Any]) -> dict[str, list[float]]:
+def _rounds(case: Case, pool: Pool, plans: dict[str, Plan], left_out: dict[str, str]) -> dict[str, list[float]]:
     """Times of interleaved rounds; each begins with another contender, so that nobody is always the first."""
     times: dict[str, list[float]] = {name: [] for name in plans}
     for number in range(max((one.rounds for one in plans.values()), default=0)):
-        order = [name for name in plans if plans[name].rounds > number]
-        turn = number % len(order)
+        order = [name for name in times if plans[name].rounds > number]
+        turn = number % max(1, len(order))
         for name in order[turn:] + order[:turn]:
             time.sleep(PAUSE)
             process = pool.of(library(name), case.precision)
-            said = process.ask(PREPARING, do="time", contender=name, number=plans[name].number)
-            times[name].append(said["seconds"])
+            try:
+                said = process.ask(PREPARING, do="time", contender=name, number=plans[name].number)
+            except (TooSlow, Failed) as reason:
+                left_out[name] = _words(reason)
+                del times[name]
+            else:
+                times[name].append(said["seconds"])
     return times
 
 

@@ -5,6 +5,7 @@ import os
 import select
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,7 +44,7 @@ class Process:
         try:
             stdin.write(json.dumps(request) + "\n")
             stdin.flush()
-        except BrokenPipeError:
+        except OSError:
             raise Failed("its process ended") from None
         ready, _, _ = select.select([stdout], [], [], limit)
         if not ready:
@@ -95,7 +96,7 @@ class Pool:
     def drop(self) -> None:
         """Let go of the last case's arrays."""
         for process in self.processes.values():
-            if process.alive:
+            with suppress(TooSlow, Failed):
                 process.ask(60, do="drop")
 
     def close(self) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from peers.case import OURS, is_peer
 from peers.environment import PEERS, REQUIREMENTS, requirements
-from peers.measuring import difference
+from peers.measuring import difference, measure
+from peers.pool import Pool
 from peers.workloads import WORKLOADS, all_cases, workload_of
 
 from marks import quick
@@ -37,6 +38,19 @@ def test_our_contender_agrees_with_the_scan(case):
     assert results[OURS].keys() <= case.agreement.keys()
     for name in own[1:]:
         assert difference(case, results[OURS], results[name]) == ""
+
+
+@pytest.mark.slow
+def test_processes_take_turns_and_say_why_they_cannot(tmp_path):
+    (case,) = [case for case in TINY if case.title == "HMM push"]
+    pool = Pool("tiny", tmp_path / "workers.log")
+    try:
+        found = measure(case, pool, ["hiddenstate", "numpy by hand", "excel"], quick=True)
+    finally:
+        pool.close()
+    assert {name: len(times) for name, times in found["seconds"].items()} == {"hiddenstate": 4, "numpy by hand": 4}
+    assert found["left_out"] == {"excel": "KeyError: 'excel'"}
+    assert found["differ"] == {}
 
 
 @pytest.mark.parametrize("scale", ["full", "quick", "tiny"])
