@@ -64,8 +64,11 @@ class Case:
 
     @property
     def sizes(self) -> str:
-        """The size in words, such as `5 states, 64 sequences, 1000 steps`."""
-        return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in self.size.items())
+        """The size in words, such as `64 x 1,000, 5 states`: sequences of so many steps, and the rest."""
+        rest, words = dict(self.size), []
+        if {"sequences", "steps"} <= rest.keys():
+            words = [f"{rest.pop('sequences'):,} x {rest.pop('steps'):,}"]
+        return ", ".join([*words, *(f"{count:,} {name}" for name, count in rest.items())])
 
     @property
     def key(self) -> str:

@@ -47,7 +47,7 @@ def label(row: dict[str, Any]) -> str:
         cell = f"{row['title'].split()[0]} " if row["workload"].startswith("min") else ""
         return f"{cell}{shape}" if cell else f"{shape}, forward{how}"
     if row["workload"] == "kalman":
-        return f"Kalman smoother, state {size['state']}"
+        return f"Kalman smoother, state {size['hidden']}"
     if row["workload"] == "particle":
         return f"{size['particles']:,} particles"
     words = {"EM from several starts to convergence": f"EM, {size.get('starts')} starts"}
@@ -82,12 +82,12 @@ def draw_ratios(told: dict[str, Any], folder: Path, form: str = "svg") -> Path |
             for place in places[len(panels) :]:
                 place.set_axis_off()
             for place, (title, shown) in zip(places, panels, strict=False):
-                _bars(place, title, shown)
+                _bars(place, title, shown, _limits(rows))
         _legend(figure)
     return path
 
 
-def _bars(axes: Any, title: str, rows: list[dict[str, Any]]) -> None:
+def _bars(axes: Any, title: str, rows: list[dict[str, Any]], limits: tuple[float, float]) -> None:
     found = [(label(row), best_peer(row), row["goal"], met(row)) for row in rows]
     axes.set_xscale("log")
     for place, (_, ratio, goal, good) in enumerate(found):
@@ -102,8 +102,7 @@ def _bars(axes: Any, title: str, rows: list[dict[str, Any]]) -> None:
             f" {times(ratio.best)} {ratio.peer}", (max(end, 1.0), place), xytext=(3, 0), textcoords="offset points",
             va="center", fontsize=7.5, color=style.INK,
         )  # fmt: skip
-    ratios = [one.best for _, one, _, _ in found if one is not None] + [goal or 1 for _, _, goal, _ in found]
-    axes.set_xlim(min(0.5, *(0.8 * one for one in ratios)), 7 * max(ratios))
+    axes.set_xlim(*limits)
     axes.set_yticks(range(len(found)), [one[0] for one in found], fontsize=8)
     axes.set_ylim(len(found) - 0.4, -0.6)
     axes.axvline(1, color=style.FAINT, linewidth=0.8)
@@ -112,6 +111,12 @@ def _bars(axes: Any, title: str, rows: list[dict[str, Any]]) -> None:
     axes.minorticks_off()
     style.grid(axes, "x")
     axes.set_title(title, fontsize=9.5, pad=4)
+
+
+def _limits(rows: list[dict[str, Any]]) -> tuple[float, float]:
+    """One axis for all panels, with room for the words behind the bars."""
+    found = [one.best for one in map(best_peer, rows) if one is not None] + [row["goal"] or 1.0 for row in rows]
+    return 0.8 * min(found), 6 * max(found)
 
 
 def _legend(figure: Any) -> None:
@@ -131,7 +136,7 @@ def _legend(figure: Any) -> None:
 def draw_scaling(told: dict[str, Any], folder: Path, form: str = "svg") -> Path | None:
     """Times against sizes, one chart each; None where nothing was measured."""
     from hiddenstate.report.charts import Chart, Line
-    from hiddenstate.report.drawing import draw_charts
+    from hiddenstate.report.drawing import HEIGHT, WIDTH, draw_chart
 
     charts = []
     for name, title in TITLES.items():
@@ -160,7 +165,17 @@ def draw_scaling(told: dict[str, Any], folder: Path, form: str = "svg") -> Path 
     if not charts:
         return None
     path = folder / f"scaling.{form}"
-    draw_charts(charts, path)
+    columns = min(3, len(charts))
+    rows = -(-len(charts) // columns)
+    with style.canvas(path, WIDTH * columns, HEIGHT * rows) as figure:
+        places = figure.subplots(rows, columns, squeeze=False).ravel()
+        for place, chart in zip(places, charts, strict=False):
+            draw_chart(place, chart)
+            points = sorted({x for layer in chart.layers for x in layer.x})
+            place.set_xticks(points, [f"{x:,}" for x in points])
+            place.minorticks_off()
+        for place in places[len(charts) :]:
+            place.set_visible(False)
     return path
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from peers.case import OURS, Case
+from peers.case import OURS, Case, is_peer
 from peers.environment import PEERS
 from peers.pool import THREADS
 from peers.timing import Ratio, against_best_peer, ratios, share_of_peak
@@ -76,6 +76,12 @@ def met(row: dict[str, Any]) -> bool | None:
     """Whether the goal is reached; None where there is none, or nobody to compare with."""
     found = best_peer(row)
     return None if row["goal"] is None or found is None else found.best >= row["goal"]
+
+
+def suspicious(row: dict[str, Any]) -> bool:
+    """Whether the mistake may be ours: we failed, or peers differ from us and none agrees."""
+    agree = any(is_peer(name) for name in row["seconds"])
+    return not row["seconds"].get(OURS) or (any(map(is_peer, row["differ"])) and not agree)
 
 
 def share(row: dict[str, Any], peak: dict[str, Any]) -> tuple[float, str] | None:

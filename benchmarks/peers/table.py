@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -68,7 +69,7 @@ def cells(row: dict[str, Any], peak: dict[str, Any]) -> list[str]:
 
 def print_table(told: dict[str, Any], console: Console) -> None:
     """All cases with ratios, those of plots left out."""
-    table = Table(title="How many times as long the fastest peer takes", title_justify="left")
+    table = Table(title="How many times as long the fastest peer takes", title_justify="left", box=box.SIMPLE_HEAD)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("work", "size", "best peer", "") else "right")
     last = None
@@ -89,7 +90,8 @@ def print_memory(told: dict[str, Any], console: Console) -> None:
     """Peak memory, by contenders."""
     if not told["memory"]:
         return
-    table = Table(title="Peak memory of a process that does only this, and how much of it came with the work")
+    title = "Peak memory of a process that does only this, and how much of it came with the work"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("work", "size", "contender", "peak", "by the work"):
         table.add_column(name, justify="right" if name in ("peak", "by the work") else "left")
     for key, found in told["memory"].items():
@@ -117,7 +119,10 @@ def summary(told: dict[str, Any]) -> list[str]:
             f"({part:.0%} of the goal)"
         )
     differ = [(row, name, why) for row in rows for name, why in row["differ"].items()]
-    lines += [f"NOT THE SAME RESULT: {row['title']}, {row['sizes']}, {name}: {why}" for row, name, why in differ]
+    lines += [
+        f"Not the same result, and not timed: {row['title']}, {row['sizes']}, {name}: {why}"
+        for row, name, why in differ
+    ]
     left = {name for row in rows for name in row["left_out"]}
     if left:
         lines.append(f"Somewhere left out, results.json says why: {', '.join(sorted(left))}.")

@@ -8,7 +8,7 @@ from peers.case import Agreement, Case, Work
 from peers.charts import draw_ratios, draw_scaling
 from peers.measuring import difference
 from peers.page import write_page
-from peers.records import Records, best_peer, met, share
+from peers.records import Records, best_peer, met, share, suspicious
 from peers.table import cells, line, seconds, summary, times
 from peers.timing import against_best_peer, plan, ratio, share_of_peak
 
@@ -71,7 +71,7 @@ def test_row_says_ratio_goal_and_share(tmp_path):
     assert share(row, told["peak"]) == (0.5, "memory")
     assert cells(row, told["peak"]) == [
         "HMM Viterbi",
-        "5 states, 1 sequences, 100 steps",
+        "1 x 100, 5 states",
         "1 s",
         "hmmlearn log",
         "4.00x",
@@ -89,10 +89,17 @@ def test_summary_names_what_is_far_from_its_goal_and_what_differs(tmp_path):
     found = records(tmp_path, goal=8.0)
     found.keep(case(goal=None), measured(differ={"torch": "x differs"}))
     words = "\n".join(summary(found.told))
-    assert "NOT THE SAME RESULT" in words
+    assert "Not the same result, and not timed: Viterbi, 1 x 100, 5 states, torch: x differs" in words
     far = "\n".join(summary(records(tmp_path, goal=8.0).told))
     assert "0 of 1 goals are met" in far
     assert "4.00x of 8.00x (50% of the goal)" in far
+
+
+def test_only_a_result_that_no_peer_shares_is_suspicious():
+    assert not suspicious(measured(differ={"torch": "x differs"}))
+    assert suspicious(measured(seconds={"hiddenstate": [1.0]}, differ={"torch": "x differs"}))
+    assert suspicious(measured(seconds={}))
+    assert not suspicious(measured(seconds={"hiddenstate": [1.0]}))
 
 
 def test_a_run_goes_on_with_what_is_kept(tmp_path):

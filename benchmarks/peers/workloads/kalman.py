@@ -14,6 +14,7 @@ SIZES = {
     "tiny": ((2, 1, 2, 15),),
 }
 GOAL = 5.0
+NAMES = ("hidden", "columns", "sequences", "steps")
 
 
 class System(NamedTuple):
@@ -29,7 +30,7 @@ class System(NamedTuple):
 
 def data(size: Size) -> tuple[System, np.ndarray]:
     """The system and series drawn from it."""
-    n, m, sequences, steps = (size[name] for name in ("state", "columns", "sequences", "steps"))
+    n, m, sequences, steps = (size[name] for name in NAMES)
     random = np.random.default_rng(n)
     turn, _ = np.linalg.qr(random.normal(size=(n, n)))
     found = System(0.95 * turn, 0.1 * np.eye(n), random.normal(size=(m, n)), 0.5 * np.eye(m), np.zeros(n), np.eye(n))
@@ -66,7 +67,7 @@ def dynamax(size: Size) -> Run:
 
     system, xs = data(size)
     given = {name: jnp.asarray(part, jnp.float32) for name, part in system._asdict().items()}
-    peer = LinearGaussianSSM(size["state"], size["columns"])
+    peer = LinearGaussianSSM(size["hidden"], size["columns"])
     parameters, _ = peer.initialize(
         initial_mean=given["mean"],
         initial_covariance=given["covariance"],
@@ -112,11 +113,11 @@ def statsmodels(size: Size) -> Run:
     system, xs = data(size)
     peers = []
     for one in xs.astype(np.float64):
-        peer = KalmanSmoother(k_endog=size["columns"], k_states=size["state"])
+        peer = KalmanSmoother(k_endog=size["columns"], k_states=size["hidden"])
         peer.bind(np.ascontiguousarray(one))
         peer["design"], peer["obs_cov"] = system.emission, system.emission_noise
         peer["transition"], peer["state_cov"] = system.transition, system.transition_noise
-        peer["selection"] = np.eye(size["state"])
+        peer["selection"] = np.eye(size["hidden"])
         peer.initialize_known(system.mean, system.covariance)
         peers.append(peer)
 
@@ -133,7 +134,7 @@ def statsmodels(size: Size) -> Run:
 
 def work(size: Size) -> Work:
     """Prediction and correction of a covariance, and its smoothing by one solve and two products, at every step."""
-    n, m = size["state"], size["columns"]
+    n, m = size["hidden"], size["columns"]
     steps = size["sequences"] * size["steps"]
     filtering = 2 * n**3 + 2 * n**2 * m + n * m**2 + m**3 / 3 + n**2 + n * m
     smoothing = n**3 / 3 + 3 * n**3 + n**2
@@ -154,12 +155,12 @@ def cases(scale: Scale) -> list[Case]:
         Case(
             workload="kalman",
             title="filter + smoother",
-            size=dict(zip(("state", "columns", "sequences", "steps"), size, strict=True)),
+            size=dict(zip(NAMES, size, strict=True)),
             makers=makers,
             # Single precision through a thousand products of covariances; those are of size one.
             agreement={"mean": Agreement(1e-2, 2e-2), "covariance": Agreement(1e-2, 1e-2)},
             goal=GOAL,
-            work=work(dict(zip(("state", "columns", "sequences", "steps"), size, strict=True))),
+            work=work(dict(zip(NAMES, size, strict=True))),
             probed=("pykalman", "statsmodels"),
             memory=size[0] == 16,
             note="pykalman and statsmodels compute in double precision.",

@@ -7,6 +7,7 @@ POINTS = {
     "full": {
         "states": (2, 4, 8, 16, 32, 64, 128),
         "steps": (100, 1_000, 10_000, 100_000),
+        "decoded": (2, 8, 32, 128),
         "units": (16, 32, 64, 128, 256),
         "sequences": (1, 4, 16, 64),
         "long": (256, 1_024, 4_096, 16_384, 65_536),
@@ -14,15 +15,17 @@ POINTS = {
     "quick": {
         "states": (2, 8, 32),
         "steps": (100, 1_000, 10_000),
+        "decoded": (2, 8, 32),
         "units": (16, 32, 64),
         "sequences": (1, 4, 16),
         "long": (256, 1_024, 4_096),
     },
-    "tiny": {"states": (2,), "steps": (10,), "units": (3,), "sequences": (2,), "long": (10,)},
+    "tiny": {"states": (2,), "steps": (10,), "decoded": (2,), "units": (3,), "sequences": (2,), "long": (10,)},
 }
 TITLES = {
     "states": "HMM log-likelihood, 64 x 1,000",
     "steps": "HMM log-likelihood, 5 states, one sequence",
+    "decoded": "HMM Viterbi, 64 x 1,000",
     "units": "LSTM forward + backward, 512 steps, 64 sequences",
     "sequences": "LSTM forward + backward, 512 steps, 64 units",
     "long": "minGRU forward + backward, one sequence, 64 units",
@@ -30,6 +33,7 @@ TITLES = {
 AXES = {
     "states": "states",
     "steps": "steps",
+    "decoded": "states",
     "units": "units",
     "sequences": "sequences",
     "long": "steps",
@@ -47,6 +51,10 @@ def cases(scale: Scale) -> list[Case]:
     ]
     found += [
         hmm.case("log-likelihood", {"states": 5, "sequences": 1, "steps": t}, scaling="steps") for t in points["steps"]
+    ]
+    found += [
+        hmm.case("Viterbi", {"states": k, "sequences": sequences, "steps": steps}, scaling="decoded")
+        for k in points["decoded"]
     ]
     found += [
         recurrent.case("LSTM", True, {"steps": length, "sequences": sequences, "units": h}, scaling="units")
