@@ -20,7 +20,7 @@ WIDTH = 170
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure, and write the table, results.json, plots and where asked for the page; 1 where our results look wrong."""
+    """Measure, and write the table, results.json, plots and, asked for, the page; 1 where our results look wrong."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
