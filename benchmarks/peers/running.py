@@ -13,8 +13,9 @@ from peers.measuring import measure, measure_memory, worth_memory
 from peers.pool import Pool
 from peers.records import Records, suspicious
 from peers.table import line, print_memory, print_table, summary
-from peers.workloads import all_cases, find, workload_of
+from peers.workloads import all_cases, workload_of
 
+COMPILED = ("hiddenstate", "dynamax")
 WIDTH = 170
 """Letters in a line where a file or a pipe reads, which the table needs."""
 
@@ -72,9 +73,10 @@ def _tell_plan(records: Records, waiting: Sequence[Case], count: int, console: C
 
 
 def estimate(case: Case) -> float:
-    """Seconds that a case is likely to take: compilation, and rounds of all contenders."""
-    slow = case.size.get("states", 0) >= 256
-    return 4.0 + 2.0 * len(case.makers) + (20.0 if slow else 0.0)
+    """Seconds that a case is likely to take: compilation, rounds of all, and calls that take long by themselves."""
+    compiling = sum(library(name) in COMPILED for name in case.makers)
+    slow = case.size.get("states", 0) >= 256 or case.workload in ("jobs", "shell")
+    return 3.0 * compiling + (0.5 if case.scaling else 1.6) * len(case.makers) + (15.0 if slow else 0.0)
 
 
 def _measure_peak(records: Records, pool: Pool) -> None:
@@ -104,7 +106,7 @@ def _measure_cases(
         for case in waiting:
             progress.update(bar, description=f"{workload_of(case)}: {case.title}")
             contenders = [name for name in case.makers if not is_peer(name) or library(name) in peers]
-            row = records.keep(case, measure(case, pool, contenders, quick=quick))
+            row = records.keep(case, measure(case, pool, contenders, quick=quick or bool(case.scaling)))
             console.print(f"{case.title}, {case.sizes}, {case.precision}: {line(row)}", highlight=False, markup=False)
             for name, reason in {**row["left_out"], **row["differ"]}.items():
                 console.print(f"  without {name}: {reason}", highlight=False, markup=False, style="dim")
@@ -112,10 +114,10 @@ def _measure_cases(
 
 
 def _measure_memory(records: Records, pool: Pool, console: Console) -> None:
-    for key, row in list(records.told["cases"].items()):
-        case = find(key, records.told["scale"])
-        contenders = worth_memory(case, row["seconds"])
-        if not contenders or key in records.told["memory"]:
+    for case in all_cases(records.told["scale"]):
+        row = records.told["cases"].get(case.key)
+        contenders = worth_memory(case, row["seconds"]) if row else []
+        if not contenders or case.key in records.told["memory"]:
             continue
         console.print(f"memory of {case.title}, {case.sizes}", highlight=False)
         records.keep_memory(case, measure_memory(case, pool, contenders))

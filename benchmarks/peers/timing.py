@@ -7,7 +7,7 @@ import numpy as np
 
 from peers.case import OURS, is_peer
 
-BUDGET = 2.5
+BUDGET = 1.2
 """Seconds that one contender may take for the rounds of one case."""
 
 ROUNDS = 15
@@ -24,7 +24,7 @@ class Plan:
 
 
 def plan(seconds: float, *, quick: bool = False) -> Plan:
-    """By what one call takes: at most 15 rounds in 2.5 seconds, at least two, or one where a call takes long."""
+    """By what one call takes: at most 15 rounds in about a second, at least two, or one where a call takes long."""
     number = max(1, int(np.ceil(SHORTEST / max(seconds, 1e-9))))
     most, budget = (4, BUDGET / 4) if quick else (ROUNDS, BUDGET)
     if seconds > 5:

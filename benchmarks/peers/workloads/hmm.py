@@ -220,15 +220,14 @@ ENDING = 1e-6
 
 
 def makers(task: str, precision: str) -> dict[str, Any]:
-    """Who can do what in which precision; hmmlearn knows double precision only."""
-    found: dict[str, Any] = {
-        "hiddenstate": partial(ours, task=task, precision=precision),
-        "hiddenstate Sequential": partial(ours, task=task, precision=precision, strategy="Sequential"),
-        "dynamax": partial(dynamax, task=task, precision=precision),
-    }
+    """Who can do what; hmmlearn knows double precision only, in which we are compared with it alone."""
+    found: dict[str, Any] = {"hiddenstate": partial(ours, task=task, precision=precision)}
+    if precision == "float32":
+        found["hiddenstate Sequential"] = partial(ours, task=task, precision=precision, strategy="Sequential")
+        found["dynamax"] = partial(dynamax, task=task, precision=precision)
+    if precision == "float32" and task != "gradient":
+        found["pomegranate"] = partial(pomegranate, task=task)
     if task != "gradient":
-        if precision == "float32":
-            found["pomegranate"] = partial(pomegranate, task=task)
         found["hmmlearn scaling"] = partial(hmmlearn, task=task, implementation="scaling")
         found["hmmlearn log"] = partial(hmmlearn, task=task, implementation="log")
     if task == "Viterbi":  # there is only one implementation of it
