@@ -18,14 +18,25 @@ def write_page(told: dict[str, Any], plots: list[Path], docs: Path = ROOT / "doc
     for plot in plots:
         shutil.copy(plot, docs / "images" / f"bench-{plot.name}")
     path = docs / "benchmarks.md"
-    path.write_text("\n".join([*_head(told), *_pictures(plots), *_tables(told), *_how(told)]) + "\n")
+    found = [*_run(told), *_pictures(plots), *_tables(told)] if told["cases"] else ["No run was written here yet.", ""]
+    path.write_text("\n".join([*HEAD.strip().splitlines(), "", *found, *_how(told)]) + "\n")
     return path
 
 
-def _head(told: dict[str, Any]) -> list[str]:
+HEAD = """
+# Speed
+
+`hiddenstate bench` in a checkout (or `make bench`) measures this library beside others that do the same work, on your
+machine, in an environment of its own, in about 25 minutes. With `--write-docs` it writes this page. Times need a quiet
+machine: where others are at work too, libraries whose threads wait for each other lose most, which says nothing of
+them.
+"""
+
+
+def _run(told: dict[str, Any]) -> list[str]:
+    """When and where, with which versions, and what came of it."""
     machine, peak = told["machine"], told["peak"]
-    rows = [row for row in told["cases"].values() if not row["scaling"]]
-    judged = [one for one in map(met, rows) if one is not None]
+    judged = [one for one in map(met, (row for row in told["cases"].values() if not row["scaling"])) if one is not None]
     rates = ", ".join(
         f"{found['multiply_adds'] / 1e9:.0f} billion multiply-adds a second in {precision}"
         for precision, found in peak.items()
@@ -34,13 +45,9 @@ def _head(told: dict[str, Any]) -> list[str]:
     small = " The sizes of this run are the small ones of `--quick`." if told["scale"] == "quick" else ""
     wide = max((found["bytes"] for found in peak.values()), default=0)
     return [
-        "# Speed",
-        "",
-        "`hiddenstate bench` in a checkout (or `make bench`) measures this library beside others that do the same,",
-        "on your machine, in an environment of its own. This page is what it wrote with `--write-docs`.",
-        "",
-        f"**The run.** {told['date']}, {machine['processor']}, {machine['cores']} cores{vectors}, {machine['system']};"
-        f" {machine['threads']} threads for everybody; {told['kernels']}.{small}",
+        f"**The run.** {told['date']}, {machine['processor']}, {machine['cores']} cores{vectors}, {machine['system']},"
+        f" with a load of {machine['load']} before it; {machine['threads']} threads for everybody; {told['kernels']}."
+        f"{small}",
         f"The machine's measured peak: {rates}; {wide / 1e9:.1f} GB a second to and from memory.",
         "",
         f"**Versions.** {', '.join(f'{name} {number}' for name, number in told['versions'].items())}.",

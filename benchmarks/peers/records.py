@@ -107,6 +107,7 @@ def machine() -> dict[str, Any]:
         "processor": name,
         "vectors": widest,
         "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0,
         "threads": THREADS,
         "system": platform.system(),
     }

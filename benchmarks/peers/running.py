@@ -16,6 +16,9 @@ from peers.table import line, print_memory, print_table, summary
 from peers.workloads import all_cases, workload_of
 
 COMPILED = ("hiddenstate", "dynamax")
+BUSY = 0.7
+"""Processes that others run, on average: with more the plan comes with a warning."""
+
 WIDTH = 170
 """Letters in a line where a file or a pipe reads, which the table needs."""
 
@@ -68,6 +71,13 @@ def _tell_plan(records: Records, waiting: Sequence[Case], count: int, console: C
         highlight=False,
         markup=False,
     )
+    if machine["load"] > BUSY:
+        console.print(
+            f"the machine is busy (load {machine['load']:.1f}): times will be wrong, most of all for those whose "
+            "threads wait for each other, such as torch's",
+            style="yellow",
+            highlight=False,
+        )
     minutes = sum(map(estimate, waiting)) / 60
     console.print(f"{count} cases{done}: about {minutes:.0f} minutes on a quiet machine.", highlight=False)
 

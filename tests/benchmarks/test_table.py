@@ -137,6 +137,7 @@ def test_nothing_measured_draws_nothing(tmp_path):
     told = Records(tmp_path / "results.json", "full", resume=False).told
     assert draw_ratios(told, tmp_path) is None
     assert draw_scaling(told, tmp_path) is None
+    assert "No run was written here yet." in write_page(told, [], docs=tmp_path).read_text()
     assert summary(told) == []
 
 
