@@ -81,7 +81,7 @@ def test_full_sizes_are_those_of_the_goals():
 def test_a_smaller_part_says_how_much_it_is_of_the_whole():
     case = next(case for case in all_cases("full") if case.size.get("steps") == 100_000)
     part, whole = case.smaller()
-    assert (part["steps"], whole) == (2_000, 50.0)
+    assert (part["steps"], whole) == (5_000, 20.0)
 
 
 def test_every_requirement_is_pinned_and_every_peer_required():
