@@ -287,6 +287,8 @@ def cases(scale: Scale) -> list[Case]:
                         continue
                     size = {"states": states, "sequences": sequences, "steps": steps}
                     goal = SINGLE if sequences == 1 else BATCHED
-                    large = states == 256 and sequences > 1 and precision == "float32" and task == "E-step"
+                    large = (
+                        states == STATES[scale][-1] and sequences > 1 and precision == "float32" and task == "E-step"
+                    )
                     found.append(case(task, size, precision, goal=goal, memory=large))
     return found

@@ -162,7 +162,7 @@ def cases(scale: Scale) -> list[Case]:
             goal=GOAL,
             work=work(dict(zip(NAMES, size, strict=True))),
             probed=("pykalman", "statsmodels"),
-            memory=size[0] == 16,
+            memory=size == SIZES[scale][-1],
             note="pykalman and statsmodels compute in double precision.",
         )
         for size in SIZES[scale]

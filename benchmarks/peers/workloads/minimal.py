@@ -116,5 +116,5 @@ def cases(scale: Scale) -> list[Case]:
     for cell in PARTS:
         for steps, sequences, units in SIZES[scale]:
             size = {"steps": steps, "sequences": sequences, "units": units}
-            found.append(case(cell, size, goal=GOAL, memory=cell == "minGRU" and steps == 65_536))
+            found.append(case(cell, size, goal=GOAL, memory=cell == "minGRU" and steps == SIZES[scale][-1][0]))
     return found

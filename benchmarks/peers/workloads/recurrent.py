@@ -151,6 +151,6 @@ def cases(scale: Scale) -> list[Case]:
             size = {"steps": steps, "sequences": sequences, "units": units}
             for backward in (False, True):
                 goal = 1.1 if (cell, units) == ("LSTM", LARGE) else GOALS[cell, backward]
-                memory = cell == "LSTM" and backward and steps == 512
+                memory = cell == "LSTM" and backward and (steps, sequences, units) == SIZES[scale][0]
                 found.append(case(cell, backward, size, goal=goal, memory=memory))
     return found
