@@ -116,7 +116,7 @@ def _bars(axes: Any, title: str, rows: list[dict[str, Any]], limits: tuple[float
 def _limits(rows: list[dict[str, Any]]) -> tuple[float, float]:
     """One axis for all panels, with room for the words behind the bars."""
     found = [one.best for one in map(best_peer, rows) if one is not None] + [row["goal"] or 1.0 for row in rows]
-    return 0.8 * min(found), 6 * max(found)
+    return 0.8 * min(found), 12 * max(found)
 
 
 def _legend(figure: Any) -> None:
