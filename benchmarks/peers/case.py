@@ -34,10 +34,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far results may lie apart; the reason stands where the numbers are chosen."""
+    """How far results may lie apart, number by number or with `together` in root mean square.
+
+    The reason stands where the numbers are chosen.
+    """
 
     relative: float
     absolute: float = 0.0
+    together: bool = False
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,8 @@ def difference(case: Case, ours: dict[str, np.ndarray], theirs: dict[str, np.nda
         if mine.shape != other.shape:
             mine, other = mine.sum(), other.sum()
         allowed = case.agreement[name]
+        if allowed.together:
+            mine, other = np.sqrt((mine**2).mean()), np.sqrt((mine**2).mean()) + np.sqrt(((mine - other) ** 2).mean())
         apart = np.abs(mine - other) - allowed.relative * np.abs(mine)
         if not (apart <= allowed.absolute).all():
             worst = float(np.nanmax(np.abs(mine - other)))

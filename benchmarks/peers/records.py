@@ -131,4 +131,4 @@ def kernels() -> str:
     except ImportError:
         return "hiddenstate is not installed here"
     there = hs.native.available()
-    return "compiled kernels are in use" if there else f"without compiled kernels: {there.reason}"
+    return "compiled kernels are in use" if there else "without compiled kernels, which `make native` makes"

@@ -119,6 +119,13 @@ def test_results_are_compared_as_the_case_allows():
     assert difference(case(), ours, {"log_prob": np.array([np.nan, -20.0])}) != ""
 
 
+def test_results_can_be_compared_together():
+    loose = Case("", "", {}, {}, {"inputs": Agreement(0.1, together=True)})
+    ours = {"inputs": np.ones(100)}
+    assert difference(loose, ours, {"inputs": np.r_[1.9, np.ones(99)]}) == ""
+    assert difference(loose, ours, {"inputs": np.full(100, 1.2)}) != ""
+
+
 def test_page_and_plots_are_written(tmp_path):
     (tmp_path / "images").mkdir()
     found = records(tmp_path)

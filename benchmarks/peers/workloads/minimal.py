@@ -16,6 +16,12 @@ SIZES = {
 }
 PARTS = {"minGRU": 2, "minLSTM": 3}
 GOAL = 8.0
+LONG = 4_096
+ROUNDING = (
+    "minGRU-pytorch adds up logarithms along all of time: at 65,536 steps single precision leaves its gradients of the "
+    "inputs an error of a third (root mean square). It is timed nevertheless."
+)
+"""Our kernel and the scan that XLA compiles agree there to seven digits."""
 
 
 def weights(cell: str, units: int) -> list[np.ndarray]:
@@ -92,7 +98,10 @@ def work(size: Size, cell: str) -> Work:
 
 def case(cell: str, size: Size, **more: Any) -> Case:
     """One of the cases, or a point of a scaling plot."""
+    long = size["steps"] > LONG
+    inputs = Agreement(0.5 if long else 5e-2, together=True)
     return Case(
+        note=ROUNDING if long else "",
         workload=cell.lower(),
         title=f"{cell} forward + backward",
         size=size,
@@ -102,8 +111,7 @@ def case(cell: str, size: Size, **more: Any) -> Case:
             "hiddenstate Associative": partial(ours, cell=cell, strategy="Associative"),
             "minGRU-pytorch": partial(mingru_pytorch, cell=cell),
         },
-        # The peer adds up logarithms along all of time, and at 65,536 steps single precision leaves it few digits.
-        agreement={"outputs": Agreement(5e-2, 2e-2), "weights": Agreement(5e-2, 1.0), "inputs": Agreement(5e-2, 2e-2)},
+        agreement=dict.fromkeys(("outputs", "weights"), Agreement(5e-2, together=True)) | {"inputs": inputs},
         work=work(size, cell),
         probed=("minGRU-pytorch",),
         **more,
