@@ -194,7 +194,7 @@ void step(const Layer<T>& cell, int64_t rows, Rows<T> elements, Rows<T> room, Ro
 
 // -- heads -------------------------------------------------------------------------------------------------------------
 
-// log of the sum of exponentials; `room` holds them.
+// The logarithm of the sum of exponentials.
 template <class T>
 T log_sum_exp(const T* logits, int64_t count) {
   Vec<T> tops = load<T>(logits);
