@@ -47,6 +47,14 @@ def random_data(seed):
     return hs.Sequences.padded(xs, lengths, missing=~observed, inputs=rng.normal(size=(3, EVERY, 1)))
 
 
+def test_statistics_of_whole_observations_are_those_of_entries_none_of_which_is_missing():
+    model, data = random_model(7), random_data(7)
+    arrays = data.arrays()._replace(observed=None)
+    steps, everything = steps_of(arrays), steps_of(arrays._replace(observed=np.ones(data.observed.shape, bool)))
+    run = jax.jit(jax.vmap(lambda steps: model.expected_statistics(steps, SEQUENTIAL)))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-10), run(steps), run(everything))
+
+
 @eqx.filter_jit
 def em_path(model, arrays, count, only=None, prior=None, strategy=SEQUENTIAL):
     """The model after `count` iterations, and the log-probability before each."""

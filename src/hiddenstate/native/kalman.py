@@ -39,12 +39,12 @@ class Factors(NamedTuple):
 
 
 class Means(NamedTuple):
-    """Log-probabilities of all steps, the mean after the last, and where asked for the means before and at each."""
+    """Log-probabilities of all steps and the mean after the last; the means before and at each, where asked for."""
 
     log_probs: Float[Array, " time"]
     last: Float[Array, " state"]
-    predicted: Float[Array, "time state"] | None
-    filtered: Float[Array, "time state"] | None
+    predicted: Any
+    filtered: Any
 
 
 class Beliefs(NamedTuple):
@@ -53,10 +53,10 @@ class Beliefs(NamedTuple):
     log_probs: Float[Array, " time"]
     last: Float[Array, " state"]
     last_root: Float[Array, "state state"]
-    predicted: Float[Array, "time state"] | None
-    predicted_root: Float[Array, "time state state"] | None
-    filtered: Float[Array, "time state"] | None
-    filtered_root: Float[Array, "time state state"] | None
+    predicted: Any
+    predicted_root: Any
+    filtered: Any
+    filtered_root: Any
 
 
 def factors(system: Roots, start: Float[Array, "state state"], time: int) -> Factors:
