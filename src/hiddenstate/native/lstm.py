@@ -60,9 +60,10 @@ def _pull(options, kept, cotangents):
     weight, peephole, lengths, gates, c, h, final_c = kept
     # Most losses see h alone: the adjoints of c are then no array of zeros, but nothing.
     d_c = none_like(c) if isinstance(cotangents[0], SymbolicZero) else cotangents[0]
-    ends = (jnp.zeros(a.shape, a.dtype) if isinstance(a, SymbolicZero) else a for a in cotangents[1:])
+    shapes = zip(cotangents[1:], (h, final_c, final_c), strict=True)
+    others = (jnp.zeros_like(array) if isinstance(d, SymbolicZero) else d for d, array in shapes)
     d_start_c, d_start_h, d_elements = _backward(
-        weight, peephole, lengths, gates, c, final_c, d_c, *ends, options=options
+        weight, peephole, lengths, gates, c, final_c, d_c, *others, options=options
     )
     d_peephole = jnp.zeros_like(peephole)
     if peephole.size:
