@@ -51,7 +51,7 @@ void likelihood_ratios(const T* seen, const T* top, const T* total, int64_t left
       const Row<T, W> v = read<T, W>(seen + at, states - j, left - at, -T(INFINITY));
       put<T, W>(out + t * pitch + j, top[t] > -T(INFINITY) ? v - top[t] : row_of<T, W>(T(0)));
     }
-  for (int64_t i = 0; i < steps * pitch; i += Lanes<T>::count) store<T>(out + i, exp<T>(load<T>(out + i)));
+  for (int64_t i = 0; i < steps * pitch; i += Lanes<T>::count) store<T>(out + i, exp_normal<T>(load<T>(out + i)));
   for (int64_t t = 0; t < steps; ++t) {
     const T factor = T(1) / total[t];
     for (int64_t j = 0; j < pitch; j += W) {
@@ -121,15 +121,12 @@ class Backward {
         if (runs[i]->inside == 0) fetch<W>(*runs[i]);
         steps = std::min(steps, runs[i]->inside);
       }
-      for (int64_t t = 0; t < steps; ++t) {
-        for (int64_t i = 0; i < count; ++i) --runs[i]->inside, --runs[i]->left;
-        if (pitch_ > W)
-          many<W>(runs, count);
-        else if (in_.states <= 8)
-          few<W, 2>(runs, count);
-        else
-          few<W, 4>(runs, count);
-      }
+      if (pitch_ > W)
+        many<W>(runs, count, steps);
+      else
+        with_chains<W>(in_.states, [&](auto chains, auto length) {
+          few<W, decltype(chains)::value, decltype(length)::value>(runs, count, steps);
+        });
       for (int64_t i = 0; i < count; ++i)
         if (runs[i]->inside == 0) settle<W>(*runs[i]);
     });
@@ -147,32 +144,49 @@ class Backward {
     if (in_.d_evidence) std::memcpy(run.slopes, in_.d_evidence + at, size_t(steps) * sizeof(T));
   }
 
-  template <int W, int N>
-  HS_INLINE void few(Run<T>* const* runs, int64_t count) {
-    for (int64_t r = 0; r < count; ++r) {
-      const T* const later[1] = {runs[r]->adjoints + (runs[r]->inside + 1) * W};
-      Row<T, W> moved[1][1];
-      product_tile<T, W, 1, 1, N>(later, in_.matrix, in_.states, W, moved);
-      put<T, W>(runs[r]->moved, moved[0][0]);
-      condition<W>(*runs[r]);
-    }
+  // The states fit into one vector, which stays in a register except at the ends and where more is asked.
+  template <int W, int N, int B>
+  void few(Run<T>* const* runs, int64_t count, int64_t steps) {
+    const HeldMatrix<T, W, N, B> held(in_.matrix);
+    const bool smooth = in_.smooth, more = in_.d_filtered || in_.d_predicted;
+    for (int64_t step = 0; step < steps; ++step)
+      for (int64_t r = 0; r < count; ++r) {
+        Run<T>& run = *runs[r];
+        const int64_t t = --run.inside;
+        --run.left;
+        const Row<T, W> moved = held.product(run.adjoints + (t + 1) * W);
+        const bool possible = in_.top[run.sequence * in_.time + run.left] > -T(INFINITY);
+        if (__builtin_expect(run.last || more || !possible, 0)) {
+          put<T, W>(run.moved, moved);
+          condition<W>(run);
+          continue;
+        }
+        const Row<T, W> f = get<T, W>(run.filtered + t * W), g = get<T, W>(run.ratios + t * W);
+        const T sum = sum_of<T, W>(f * moved);
+        const Row<T, W> v = smooth ? moved * (T(1) / sum) : moved + (run.slopes[t] - sum);
+        put<T, W>(run.adjoints + t * W, g * v);
+        put<T, W>(run.ratios + t * W, f * v);
+      }
   }
 
   template <int W>
-  void many(Run<T>* const* runs, int64_t count) {
-    const T* later[TOGETHER];
-    T* moved[TOGETHER];
-    for (int64_t r = 0; r < count; ++r) {
-      later[r] = runs[r]->adjoints + (runs[r]->inside + 1) * pitch_;
-      moved[r] = runs[r]->moved;
+  void many(Run<T>* const* runs, int64_t count, int64_t steps) {
+    for (int64_t t = 0; t < steps; ++t) {
+      const T* later[TOGETHER];
+      T* moved[TOGETHER];
+      for (int64_t r = 0; r < count; ++r) {
+        --runs[r]->inside, --runs[r]->left;
+        later[r] = runs[r]->adjoints + (runs[r]->inside + 1) * pitch_;
+        moved[r] = runs[r]->moved;
+      }
+      product<T, W>(count, later, in_.matrix, in_.states, pitch_, moved);
+      for (int64_t r = 0; r < count; ++r) condition<W>(*runs[r]);
     }
-    product<T, W>(count, later, in_.matrix, in_.states, pitch_, moved);
-    for (int64_t r = 0; r < count; ++r) condition<W>(*runs[r]);
   }
 
   // One step of one sequence, from v in `moved`.
   template <int W>
-  HS_INLINE void condition(Run<T>& run) {
+  void condition(Run<T>& run) {
     const int64_t t = run.inside, at = run.sequence * in_.time + run.left;
     if (__builtin_expect(in_.smooth && run.last, 0)) {
       for (int64_t j = 0; j < pitch_; ++j) run.moved[j] = T(1);
@@ -197,7 +211,7 @@ class Backward {
       return;
     }
     if (__builtin_expect(in_.top[at] > -T(INFINITY), 1)) {
-      const T slope = in_.d_evidence ? run.slopes[t] : T(0), shift = slope - sum;
+      const T shift = run.slopes[t] - sum;
       for (int64_t j = 0; j < pitch_; j += W) {
         const Row<T, W> v = get<T, W>(run.moved + j) + shift;
         put<T, W>(a + j, get<T, W>(g + j) * v);

@@ -75,7 +75,7 @@ void exponentials(const T* seen, int64_t left, int64_t states, int64_t pitch, in
     put<T, W>(row, first - shift);
     for (int64_t j = W; j < pitch; j += W) put<T, W>(row + j, get<T, W>(row + j) - shift);
   }
-  for (int64_t i = 0; i < steps * pitch; i += Lanes<T>::count) store<T>(out + i, exp_below_one<T>(load<T>(out + i)));
+  for (int64_t i = 0; i < steps * pitch; i += Lanes<T>::count) store<T>(out + i, exp_normal<T>(load<T>(out + i)));
 }
 
 // The joint weights of one step by their logarithms, where likelihoods relative to the largest of all are too small:
@@ -113,46 +113,52 @@ __attribute__((noinline)) void by_logarithms(Run<T>& run, int64_t t, int64_t sta
 }
 
 // The states fit into one vector: beliefs stay in registers.
-template <class T, int W, int N, int R>
+template <class T, int W, int N, int B, int R>
 void advance_few(Run<T>* const* runs, int64_t states, const T* matrix, int64_t steps) {
+  const HeldMatrix<T, W, N, B> held(matrix);
   Row<T, W> belief[R];
   T scale[R];
-  for (int r = 0; r < R; ++r) belief[r] = get<T, W>(runs[r]->belief), scale[r] = runs[r]->scale;
-  for (int64_t t = 0; t < steps; ++t)
+  T *weights[R], *before[R], *sums[R], *divisors[R], *scales[R];
+  for (int r = 0; r < R; ++r) {
+    const Run<T>& run = *runs[r];
+    belief[r] = get<T, W>(run.belief), scale[r] = run.scale;
+    weights[r] = run.weights, before[r] = run.before;
+    sums[r] = run.sum, divisors[r] = run.divisor, scales[r] = run.scales;
+  }
+  for (int64_t t = 0; t < steps; ++t) {
+#pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-      Run<T>& run = *runs[r];
-      T* const row = run.weights + t * W;
+      T* const row = weights[r] + t * W;
       const Row<T, W> joint = belief[r] * get<T, W>(row);
       T sum = sum_of<T, W>(joint);
       put<T, W>(row, joint);
-      if (run.before) put<T, W>(run.before + t * W, belief[r]);
-      run.scales[t] = scale[r];
-      if (__builtin_expect(sum > Scale<T>::doubtful, 1)) {
-        run.sum[t] = sum;
-        run.divisor[t] = scale[r];
-      } else {
+      if (before[r]) put<T, W>(before[r] + t * W, belief[r]), scales[r][t] = scale[r];
+      sums[r][t] = sum;
+      divisors[r][t] = scale[r];
+      if (__builtin_expect(!(sum > Scale<T>::doubtful), 0)) {
         T rest[W];
         put<T, W>(rest, belief[r]);
-        run.scale = scale[r];
-        by_logarithms<T>(run, t, states, W, rest);
-        sum = run.sum[t];
+        runs[r]->scale = scale[r];
+        by_logarithms<T>(*runs[r], t, states, W, rest);
+        sum = sums[r][t];
       }
       const T factor = rescaling<T>(sum);
-      const T* const rows[1] = {row};
-      Row<T, W> moved[1][1];
-      product_tile<T, W, 1, 1, N>(rows, matrix, states, W, moved);
-      belief[r] = moved[0][0] * factor;
+      belief[r] = held.product(row) * factor;
       scale[r] = sum * factor;
     }
+  }
   for (int r = 0; r < R; ++r) put<T, W>(runs[r]->belief, belief[r]), runs[r]->scale = scale[r];
 }
 
-template <class T, int W, int N>
+template <class T, int W>
 void advance_few(int64_t count, Run<T>* const* runs, int64_t states, const T* matrix, int64_t steps) {
-  if (count == 4) return advance_few<T, W, N, 4>(runs, states, matrix, steps);
-  if (count == 3) return advance_few<T, W, N, 3>(runs, states, matrix, steps);
-  if (count == 2) return advance_few<T, W, N, 2>(runs, states, matrix, steps);
-  advance_few<T, W, N, 1>(runs, states, matrix, steps);
+  with_chains<W>(states, [&](auto chains, auto length) {
+    constexpr int N = decltype(chains)::value, B = decltype(length)::value;
+    if (count == 4) return advance_few<T, W, N, B, 4>(runs, states, matrix, steps);
+    if (count == 3) return advance_few<T, W, N, B, 3>(runs, states, matrix, steps);
+    if (count == 2) return advance_few<T, W, N, B, 2>(runs, states, matrix, steps);
+    advance_few<T, W, N, B, 1>(runs, states, matrix, steps);
+  });
 }
 
 template <class T, int W>
@@ -244,10 +250,8 @@ class Forward {
       }
       if (pitch_ > W)
         advance_many<T, W>(count, runs, states, pitch_, in_.matrix, steps);
-      else if (states <= 8)
-        advance_few<T, W, 2>(count, runs, states, in_.matrix, steps);
       else
-        advance_few<T, W, 4>(count, runs, states, in_.matrix, steps);
+        advance_few<T, W>(count, runs, states, in_.matrix, steps);
       for (int64_t i = 0; i < count; ++i) write<W>(*runs[i], steps);
     });
   }
@@ -260,9 +264,9 @@ class Forward {
     for (int64_t t = 0; t < steps; t += lanes) {
       const int count = int(steps - t < lanes ? steps - t : lanes);
       const Vec<T> total = load<T>(run.sum + t) / load<T>(run.divisor + t), top = load<T>(run.top + t);
-      store_some<T>(in_.total + from + t, total, count);
-      store_some<T>(in_.top + from + t, top, count);
-      store_some<T>(in_.evidence + from + t, top + log<T>(total), count);
+      store_up_to<T>(in_.total + from + t, total, count);
+      store_up_to<T>(in_.top + from + t, top, count);
+      store_up_to<T>(in_.evidence + from + t, top + log<T>(total), count);
     }
     if (in_.filtered) {
       for (int64_t t = 0; t < steps; t += lanes) store<T>(factors_ + t, T(1) / load<T>(run.sum + t));

@@ -196,6 +196,37 @@ HS_INLINE void product_tile(const T* const* x, const T* matrix, int64_t states, 
     }
 }
 
+// The matrix of states that fit into one vector, held in registers: N chains of B rows.
+template <class T, int W, int N, int B>
+struct HeldMatrix {
+  Row<T, W> rows[N * B];
+
+  explicit HeldMatrix(const T* matrix) {
+    for (int i = 0; i < N * B; ++i) rows[i] = get<T, W>(matrix + i * W);
+  }
+
+  // A row times the matrix, in the order of `product_tile`.
+  HS_INLINE Row<T, W> product(const T* x) const {
+    Row<T, W> sums[N] = {};
+#pragma GCC unroll 4
+    for (int k = 0; k < B; ++k)
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) sums[n] += x[n * B + k] * rows[n * B + k];
+    if constexpr (N == 2) return sums[0] + sums[1];
+    if constexpr (N == 4) return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+};
+
+// Calls body with constants for the chains and their length, of states that fit into one vector of width W.
+template <int W, class F>
+HS_INLINE void with_chains(int64_t states, F&& body) {
+  constexpr int N = W == 16 ? 4 : 2, most = W / N;
+  constexpr std::integral_constant<int, N> chains;
+  constexpr int fewer = W == 4 ? 1 : 3;
+  if (states <= N * fewer) return body(chains, std::integral_constant<int, fewer>());
+  body(chains, std::integral_constant<int, most>());
+}
+
 template <class T, int W, int R, int J, int N>
 HS_INLINE int64_t product_columns(const T* const* x, const T* matrix, int64_t states, int64_t pitch, T* const* out,
                                   int64_t j) {
@@ -235,13 +266,23 @@ inline void product(int64_t rows, const T* const* x, const T* matrix, int64_t st
   for (; r < rows; ++r) product_rows<T, W, 1>(x + r, matrix, states, pitch, out + r);
 }
 
-// e^x for x of at most zero, to within 2 units in the last place; zero where that is below the normal numbers.
+// e^x to within 2 units in the last place within the normal numbers; zero below them, the largest beyond.
 template <class T>
-HS_INLINE Vec<T> exp_below_one(Vec<T> x) {
-  constexpr T least = std::is_same<T, float>::value ? T(-87.3365447) : T(-708.396418532264);
-  const Reduced<T> part = reduce_exponent<T>(x < least ? all<T>(least) : x);
+HS_INLINE Vec<T> exp_normal(Vec<T> x) {
+  constexpr bool single = std::is_same<T, float>::value;
+  constexpr T least = single ? T(-87.3365447) : T(-708.396418532264), most = single ? T(88.72) : T(709.78);
+  const Reduced<T> part = reduce_exponent<T>(minimum<T>(maximum<T>(x, all<T>(least)), all<T>(most)));
   const Vec<T> y = (Vec<T>)((Ints<T>)(part.p + T(1)) + (part.n << Lanes<T>::mantissa));
   return x < least ? all<T>(T(0)) : y;
+}
+
+// The first `count` lanes, most often all.
+template <class T>
+HS_INLINE void store_up_to(T* p, Vec<T> v, int count) {
+  if (__builtin_expect(count == Lanes<T>::count, 1))
+    store<T>(p, v);
+  else
+    store_some<T>(p, v, count);
 }
 
 // The natural logarithm, to within 2 units in the last place; minus infinity of zero, NaN of what is below.

@@ -74,7 +74,11 @@ def most_likely_states(model: SequenceModel, data: Any, *, strategy: Strategy = 
     `.states` (sequence, time) holds the last state behind a sequence's end; `.log_prob` is that of states and
     observations together.
     """
-    return _posterior(model, data, strategy, "most_likely_states")
+    data = _checked(model, data, "most_likely_states")
+    found = _mapped(model, arrays_for(model, data), strategy, "most_likely_states", ())
+    if not np.isfinite(np.asarray(found.log_prob)).all():  # no path through an impossible observation is possible
+        refuse_impossible(model, data, strategy)
+    return found
 
 
 def sample_states(
@@ -83,25 +87,25 @@ def sample_states(
     """`n` draws of all hidden states from their joint posterior: (sequence, sample, time, ...)."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise DataError(f"n is {n!r}; it must be a whole number of at least 1.")
-    data = _checked(model, data, "sample_states", strategy)
+    data = _checked(model, data, "sample_states")
+    refuse_impossible(model, data, strategy)
     keys = jr.split(checked_key(key), (len(data), int(n)))
     return _draws(model, arrays_for(model, data), strategy, keys)
 
 
 def _posterior(model: SequenceModel, data: Any, strategy: Strategy, capability: str, *options: Any) -> Any:
-    data = _checked(model, data, capability, strategy)
+    data = _checked(model, data, capability)
+    refuse_impossible(model, data, strategy)
     return _mapped(model, arrays_for(model, data), strategy, capability, options)
 
 
-def _checked(model: SequenceModel, data: Any, capability: str, strategy: Strategy) -> Sequences:
+def _checked(model: SequenceModel, data: Any, capability: str) -> Sequences:
     if not has(model, capability):
         raise HiddenStateError(
             f"{name_of(model)} cannot {_MEANINGS[capability]}: it has no `{capability}`. Latent-state models such as "
             "hs.HMM and hs.LinearGaussian have; the state of a recurrent network is what hs.states gives."
         )
-    data = sequences_for(model, data)
-    refuse_impossible(model, data, strategy)
-    return data
+    return sequences_for(model, data)
 
 
 def refuse_impossible(model: SequenceModel, data: Sequences, strategy: Strategy = Auto()) -> None:

@@ -37,7 +37,7 @@ def log_prob(model: Model, data: Any, *, strategy: Strategy = Auto(), total: boo
     >>> hs.log_prob(model, data)  # doctest: +SKIP
     Array([-12.3, -8.1], dtype=float32)
     """
-    sums = sum_over_time(step_log_probs(model, data, strategy=strategy, given=given))
+    sums = _log_probs(model, arrays_for(model, data_for(model, data, given)), strategy)
     return sum_over_time(sums) if total else sums
 
 
@@ -128,6 +128,11 @@ def step_log_prob(model: SequenceModel, state: State, element: Element, x: Any, 
 @eqx.filter_jit
 def _step_log_probs(model, arrays, strategy):
     return masked_log_probs(model, arrays, strategy)[0]
+
+
+@eqx.filter_jit
+def _log_probs(model, arrays, strategy):
+    return sum_over_time(masked_log_probs(model, arrays, strategy)[0])
 
 
 @eqx.filter_jit
