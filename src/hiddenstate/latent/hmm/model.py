@@ -206,7 +206,7 @@ class HMM(SequenceModel):
         """p(z_t | x_1 .. x_T) and the pairs of neighbours."""
         chain, _, found = self._forward(steps, strategy)
         marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
-        ratios = self._recursions(strategy).ratios(found, marginals, steps.valid)
+        ratios = (compiled if isinstance(strategy, Native) else recursions).ratios(found, marginals, steps.valid)
         pairs = self._pairs(chain, found, ratios)
         return Smoothed(recursions.hold(chain.mapped("collapse", marginals), steps.valid), pairs)
 
