@@ -29,6 +29,9 @@ _FOLDED = {
 }
 """Operations that only change the form of an array: what reads their result is shown to read what they read."""
 
+_PROJECTION = "hiddenstate_project"
+"""A matrix times a vector in the form that is one product when it is mapped: shown as the product that it is."""
+
 _INLINED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 _LOOPS = {"scan", "while", "cond"}
 
@@ -241,7 +244,10 @@ class _Reader:
             return None
         if name in _FOLDED and len(sources) == 1:
             return sources[0]
-        node = self.add("operation", name, variable.aval.shape, step)
+        shape = variable.aval.shape
+        if name == _PROJECTION:
+            name, shape, sources = "dot_general", shape[1:], sources[::-1]
+        node = self.add("operation", name, shape, step)
         self.graph.add_edges_from((source, node) for source in sources)
         return node
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Element, Float, State
 from hiddenstate.core import AssociativeRecurrence, HiddenStateError, Recurrence, has
-from hiddenstate.strategies import Strategy, resolved
+from hiddenstate.strategies import Native, Sequential, Strategy, resolved
 
 
 class _Counting(AssociativeRecurrence):
@@ -56,6 +56,8 @@ def depth(model: Recurrence, strategy: Strategy, steps: int) -> int:
 
 def _counted(strategy: Strategy, forgets: bool, steps: int) -> int:
     """The longest chain within steps that are run at once."""
+    if isinstance(strategy, Native):  # which takes the steps one after the other
+        strategy = Sequential()
     counting = _Forgetting() if forgets else _Counting()
     found = strategy.run(counting, counting.initial(), jnp.zeros(steps, jnp.int32), None)
     return int(jnp.maximum(found.final, found.states.max()))
