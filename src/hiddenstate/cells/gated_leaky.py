@@ -13,6 +13,7 @@ from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, one_of, weights, whole
 from hiddenstate.core import register
 from hiddenstate.ops.linear_recurrence import Decay, LinearStep, apply, join, run_natively
+from hiddenstate.ops.projection import project
 
 
 class Pending(NamedTuple):
@@ -72,8 +73,8 @@ class GatedLeaky(Cell):
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Decay | Pending:
         """The gate and B x + b; where the gate also reads the state, what is known of its logit."""
-        logit = self.gate_weight @ x + self.gate_bias
-        drive = self.input_weight @ x + self.bias
+        logit = project(self.gate_weight, x) + self.gate_bias
+        drive = project(self.input_weight, x) + self.bias
         return Decay(jax.nn.log_sigmoid(logit), drive) if self.recurrent_weight is None else Pending(logit, drive)
 
     def step(self, state: Float[Array, " hidden"], element: Decay | Pending) -> Float[Array, " hidden"]:

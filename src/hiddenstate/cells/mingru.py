@@ -11,6 +11,7 @@ from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops import linear_recurrence
 from hiddenstate.ops.linear_recurrence import Decay, LinearStep, LogAffine, apply, join, log_mixture, mixture
 from hiddenstate.ops.nonlinearities import log_positive
+from hiddenstate.ops.projection import project
 
 
 @register("mingru")
@@ -91,5 +92,5 @@ class MinGRU(Cell, AssociativeRecurrence):
         return logit, jnp.exp(log_positive(line)) if self.log_space else line
 
     def _gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
-        logit, line = jnp.split(self.input_weight @ x + self.bias, 2)
+        logit, line = jnp.split(project(self.input_weight, x) + self.bias, 2)
         return logit, line

@@ -12,6 +12,7 @@ from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops import linear_recurrence
 from hiddenstate.ops.linear_recurrence import Decay, LinearStep, LogAffine, apply, join, log_mixture, mixture
 from hiddenstate.ops.nonlinearities import log_positive
+from hiddenstate.ops.projection import project
 
 
 @register("minlstm")
@@ -88,5 +89,5 @@ class MinLSTM(Cell, AssociativeRecurrence):
         return logit, jnp.exp(log_positive(line)) if self.log_space else line
 
     def _gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
-        f, i, line = jnp.split(self.input_weight @ x + self.bias, 3)
+        f, i, line = jnp.split(project(self.input_weight, x) + self.bias, 3)
         return jax.nn.log_sigmoid(i) - jax.nn.log_sigmoid(f), line

@@ -8,6 +8,7 @@ from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import named_nonlinearity, weights, whole
 from hiddenstate.core import AssociativeRecurrence, register
 from hiddenstate.ops.nonlinearities import nonlinearity
+from hiddenstate.ops.projection import project
 
 
 @register("output-feedback")
@@ -49,7 +50,7 @@ class OutputFeedback(Cell, AssociativeRecurrence):
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """phi(B x + b): the whole update."""
-        return nonlinearity(self.nonlinearity)(self.input_weight @ x + self.bias)
+        return nonlinearity(self.nonlinearity)(project(self.input_weight, x) + self.bias)
 
     def step(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Float[Array, " hidden"]:
         """The element, whatever the state was."""

@@ -11,6 +11,7 @@ from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import named_nonlinearity, weights, whole
 from hiddenstate.core import HiddenStateError, dtype_of, register
 from hiddenstate.ops.nonlinearities import nonlinearity
+from hiddenstate.ops.projection import project
 
 
 @register("skip")
@@ -62,7 +63,7 @@ class SkipInTime(Cell):
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Float[Array, " hidden"]:
         """B x + b."""
-        return self.input_weight @ x + self.bias
+        return project(self.input_weight, x) + self.bias
 
     def step(
         self, state: Float[Array, "longest hidden"], element: Float[Array, " hidden"]

@@ -14,6 +14,7 @@ from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import TimeConstants, number, one_of, periods, weights, whole
 from hiddenstate.core import AssociativeRecurrence, dtype_of, register
 from hiddenstate.ops.linear_recurrence import Decay, Turn, apply, join, mixture
+from hiddenstate.ops.projection import project
 
 STAY = 0.9
 """With which probability a unit of a stochastic transition keeps to itself at first."""
@@ -128,7 +129,7 @@ class Turning(Cell, AssociativeRecurrence):
 
     def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> TurningElement:
         """The gate and the candidate, as an affine step."""
-        logit, candidate = jnp.split(self.input_weight @ x + self.bias, [self.gates])
+        logit, candidate = jnp.split(project(self.input_weight, x) + self.bias, [self.gates])
         if self.angle is not None:
             real, imaginary = jnp.split(candidate, 2)
             step = mixture(logit, jax.lax.complex(real, imaginary))

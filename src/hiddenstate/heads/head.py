@@ -11,6 +11,7 @@ from numpyro.distributions import Distribution
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
 from hiddenstate.core import Frozen, HiddenStateError
 from hiddenstate.ops.initialisers import glorot
+from hiddenstate.ops.projection import project
 
 Dispersion = Literal["state", "constant"]
 
@@ -45,7 +46,7 @@ class Head(eqx.Module):
     def parameters(self, h: Float[Array, " hidden"]) -> Float[Array, " parameter"]:
         """The unconstrained parameters of that distribution."""
         weight, bias = self.linear
-        drive = weight @ h
+        drive = project(weight, h)
         if self.driven.all():
             return bias + drive
         return bias.at[np.flatnonzero(self.driven)].add(drive)
