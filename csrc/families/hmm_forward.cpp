@@ -85,13 +85,13 @@ __attribute__((noinline)) void by_logarithms(Run<T>& run, int64_t t, int64_t sta
   constexpr int W = Lanes<T>::count;
   T* row = run.weights + t * pitch;
   const T* seen = run.seen + t * states;
-  const T unit = log<T>(all<T>(run.scale))[0];
+  const T unit = logarithm<T>(all<T>(run.scale))[0];
   T largest = -T(INFINITY), top = largest;
   for (int64_t j = 0; j < states; ++j) largest = belief[j] > T(0) && seen[j] > largest ? seen[j] : largest;
   const T shift = largest > -T(INFINITY) ? largest : T(0);
   for (int64_t j = 0; j < states; j += W) {
     const int count = int(states - j < W ? states - j : W);
-    const Vec<T> joint = log<T>(load_some<T>(belief + j, count)) - unit + (load_some<T>(seen + j, count) - shift);
+    const Vec<T> joint = logarithm<T>(load_some<T>(belief + j, count)) - unit + (load_some<T>(seen + j, count) - shift);
     store_some<T>(row + j, joint, count);
     for (int i = 0; i < count; ++i) top = joint[i] > top ? joint[i] : top;
   }
@@ -266,7 +266,7 @@ class Forward {
       const Vec<T> total = load<T>(run.sum + t) / load<T>(run.divisor + t), top = load<T>(run.top + t);
       store_up_to<T>(in_.total + from + t, total, count);
       store_up_to<T>(in_.top + from + t, top, count);
-      store_up_to<T>(in_.evidence + from + t, top + log<T>(total), count);
+      store_up_to<T>(in_.evidence + from + t, top + logarithm<T>(total), count);
     }
     if (in_.filtered) {
       for (int64_t t = 0; t < steps; t += lanes) store<T>(factors_ + t, T(1) / load<T>(run.sum + t));

@@ -247,7 +247,7 @@ void draw_one(const HmmDraw<T>& in, int64_t sequence) {
   const int64_t end = (length > 0 ? length - 1 : 0) * states;
   int64_t state = first_largest<T, W>(states, [&](int64_t j) {
     const int64_t last = (in.time - 1) * states + j;
-    return log<T>(read<T, W>(filtered + end + j, states - j, size - end - j, T(0))) +
+    return logarithm<T>(read<T, W>(filtered + end + j, states - j, size - end - j, T(0))) +
            read<T, W>(noise + last, states - j, size - last, T(0));
   });
   for (int64_t t = length > 0 ? length - 1 : 0; t < in.time; ++t) path[t] = int32_t(state);
@@ -257,7 +257,7 @@ void draw_one(const HmmDraw<T>& in, int64_t sequence) {
     state = first_largest<T, W>(states, [&](int64_t j) {
       const Vec<T> joint = read<T, W>(filtered + row + j, states - j, size - row - j, T(0)) *
                            read<T, W>(moves + j, states - j, pitch - j, T(0));
-      return log<T>(joint) + read<T, W>(noise + row + j, states - j, size - row - j, T(0));
+      return logarithm<T>(joint) + read<T, W>(noise + row + j, states - j, size - row - j, T(0));
     });
     path[t] = int32_t(state);
   }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 
+#include "kernels/logarithm.h"
 #include "kernels/vec.h"
 
 namespace hs {
@@ -283,29 +284,6 @@ HS_INLINE void store_up_to(T* p, Vec<T> v, int count) {
     store<T>(p, v);
   else
     store_some<T>(p, v, count);
-}
-
-// The natural logarithm, to within 2 units in the last place; minus infinity of zero, NaN of what is below.
-//
-// x = 2^e m with m within a factor sqrt(2) of one; log m = 2 artanh(s), s = (m - 1) / (m + 1).
-template <class T>
-HS_INLINE Vec<T> log(Vec<T> x) {
-  using L = Lanes<T>;
-  constexpr int terms = std::is_same<T, float>::value ? 5 : 10;
-  const Vec<T> normal = x < std::numeric_limits<T>::min() ? x * power_of_two<T>(Ints<T>{} + L::mantissa) : x;
-  const Ints<T> middle = (Ints<T>)all<T>(T(0.70710678118654752));
-  const Ints<T> exponent = ((Ints<T>)normal - middle) >> L::mantissa;
-  const Vec<T> m = (Vec<T>)((Ints<T>)normal - (exponent << L::mantissa));
-  Vec<T> e = __builtin_convertvector(exponent, Vec<T>);
-  e = x < std::numeric_limits<T>::min() ? e - T(L::mantissa) : e;
-  const Vec<T> s = (m - T(1)) / (m + T(1)), square = s * s;
-  Vec<T> q = all<T>(T(2) / (2 * terms + 1));
-  for (int k = terms - 1; k >= 1; --k) q = q * square + T(2) / T(2 * k + 1);
-  const Vec<T> tail = s * square * q + e * Exponential<T>::low;
-  Vec<T> y = e * Exponential<T>::high + (s * T(2) + tail);
-  y = x == T(0) ? all<T>(-T(INFINITY)) : y;
-  y = x == T(INFINITY) ? x : y;
-  return x >= T(0) ? y : all<T>(T(NAN));
 }
 
 }  // namespace HS_ISA
