@@ -3,6 +3,7 @@ import typer
 
 from hiddenstate.cli.errors import in_flags, told
 from hiddenstate.core import DataError
+from hiddenstate.native.library import SettingError
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,7 @@ def test_sentences_name_options_in_place_of_arguments(said, expected):
     ("error", "code", "said"),
     [
         (DataError("it is wrong."), 2, "error: it is wrong."),
+        (SettingError("HIDDENSTATE_THREADS is 'two'."), 2, "error: HIDDENSTATE_THREADS is 'two'."),
         (
             FileNotFoundError(2, "No such file or directory", "x.csv"),
             2,

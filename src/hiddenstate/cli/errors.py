@@ -68,8 +68,9 @@ def told() -> Iterator[None]:
         fail(f"{where}{error.strerror or error}.")
     except ValueError as error:
         from hiddenstate.core import HiddenStateError
+        from hiddenstate.native.library import SettingError
 
-        if not isinstance(error, HiddenStateError):
+        if not isinstance(error, HiddenStateError | SettingError):
             raise
         fail(str(error))
     except KeyboardInterrupt:

@@ -16,6 +16,10 @@ BUILD = "HIDDENSTATE_KERNELS"
 """The path of another build of the kernels, such as one with sanitizers."""
 
 
+class SettingError(ValueError):
+    """A variable of the environment that says what kernels cannot do."""
+
+
 class Availability(NamedTuple):
     """Whether kernels run, as its truth, and the sentence that says why or why not."""
 
@@ -94,7 +98,7 @@ def _imported(path: str | None) -> ModuleType:
 
 def _configure(module: ModuleType, instructions: str | None, threads: int | None) -> None:
     if instructions is not None and not module.use_instruction_set(instructions):
-        raise ValueError(f"{SET} is {instructions!r}; this machine has {', '.join(module.instruction_sets())}.")
+        raise SettingError(f"{SET} is {instructions!r}; this machine has {', '.join(module.instruction_sets())}.")
     if threads is not None:
         module.limit_threads(threads)
 
@@ -102,5 +106,5 @@ def _configure(module: ModuleType, instructions: str | None, threads: int | None
 def _threads_asked() -> int:
     asked = os.environ.get(THREADS, "0")
     if not asked.isdigit():
-        raise ValueError(f"{THREADS} is {asked!r}; it must be a whole number.")
+        raise SettingError(f"{THREADS} is {asked!r}; it must be a whole number.")
     return int(asked)
