@@ -94,7 +94,8 @@ def _name_axes(axes: "Axes", chart: Chart) -> None:
 
 def _turn_long(axes: "Axes", names: Sequence[str]) -> None:
     if len(names) > 6 or max(map(len, names), default=0) > 8:
-        axes.tick_params(axis="x", labelrotation=30)
+        for label in axes.get_xticklabels():  # each ends below its bar, so that long ones do not meet
+            label.set(rotation=30, ha="right", rotation_mode="anchor")
 
 
 def colour_of(layer: Layer) -> str:
