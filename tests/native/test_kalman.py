@@ -127,6 +127,26 @@ def test_gradients_are_those_of_the_scan(missing):
 
 
 @needs_kernels
+@pytest.mark.parametrize("read", ["filter", "smooth"])
+def test_moments_have_derivatives_of_all_kinds(read):
+    random = np.random.default_rng(5)
+    model = a_model(random, 2, 2, "float64")
+    data = some_data(random, model, [4, 6], missing=True)
+
+    def curvatures(strategy):
+        def loss(offset):
+            moved = eqx.tree_at(lambda m: m.parameters.transition_offset, model, offset)
+            found = jax.vmap(lambda steps: getattr(moved, read)(steps, strategy))(steps_of(data.arrays()))
+            return jnp.sum(found.mean**3)
+
+        at = model.parameters.transition_offset
+        forwards = jax.jvp(loss, (at,), (jnp.ones_like(at),))
+        return forwards, jax.grad(loss)(at), jax.hessian(loss)(at)
+
+    assert_close(curvatures(hs.Native()), curvatures(hs.Sequential()))
+
+
+@needs_kernels
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_sequence_has_the_same_numbers_in_every_batch(missing):
     random = np.random.default_rng(2)

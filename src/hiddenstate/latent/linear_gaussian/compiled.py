@@ -4,10 +4,8 @@ Where no observation is missing, covariances do not depend on the data: sequence
 of them, and only means are computed for each. For systems whose matrices do not vary; offsets may.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float
@@ -61,23 +59,6 @@ def smooth_natively(sequence: Sequence, first: Belief) -> tuple[Smoothed, Float[
         return Smoothed(mean, *smoother.chain(gains, known.root[-1])), log_probs
     mean, spread = smoother.each(gains, known.root, known.mean, predicted.mean, length, own=not shared)
     return Smoothed(mean, *spread), log_probs
-
-
-def differentiated_as(plain: Callable[..., Any], native: Callable[..., Any]) -> Callable[..., Any]:
-    """`native`, a function of arrays, with the derivative (once, backwards) of `plain`, which computes the same."""
-
-    @jax.custom_vjp
-    def run(*arguments):
-        return native(*arguments)
-
-    def keep(*arguments):
-        return native(*arguments), arguments
-
-    def pull(arguments, slopes):
-        return jax.vjp(plain, *arguments)[1](slopes)
-
-    run.defvjp(keep, pull)
-    return run
 
 
 def _run(sequence: Sequence, belief: RootBelief, *, keep: bool, filtered: bool) -> _Run:

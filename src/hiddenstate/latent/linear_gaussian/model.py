@@ -26,13 +26,12 @@ from hiddenstate.distributions import MultivariateNormalDistribution, NormalDist
 from hiddenstate.inference import Decoded
 from hiddenstate.latent.linear_gaussian.compiled import (
     LARGEST,
-    differentiated_as,
     filter_natively,
     forward_natively,
     smooth_natively,
 )
 from hiddenstate.latent.linear_gaussian.continuous import over_intervals
-from hiddenstate.latent.linear_gaussian.covariances import Covariance, Diagonal, Full, Given, covariance
+from hiddenstate.latent.linear_gaussian.covariances import covariance
 from hiddenstate.latent.linear_gaussian.em import Regression, Statistics, maximise_regression, statistics
 from hiddenstate.latent.linear_gaussian.filtering import (
     RootBelief,
@@ -41,6 +40,19 @@ from hiddenstate.latent.linear_gaussian.filtering import (
     forward,
     log_probs_of,
     rooted,
+)
+from hiddenstate.latent.linear_gaussian.parameters import (
+    RANKS,
+    Parameters,
+    check_names,
+    check_times,
+    diffuse_entries,
+    first_covariance,
+    first_mean,
+    horizon_of,
+    input_count,
+    value_of,
+    varies,
 )
 from hiddenstate.latent.linear_gaussian.parts import array, common_dtype, frozen, is_free, modules, plain
 from hiddenstate.latent.linear_gaussian.restart import restarted
@@ -58,41 +70,10 @@ from hiddenstate.latent.linear_gaussian.smoothing import (
 )
 from hiddenstate.latent.linear_gaussian.system import Belief, Observation, System, conditioned, merged, propagated
 from hiddenstate.ops import gaussian
+from hiddenstate.ops.derivatives import differentiated_as
 from hiddenstate.ops.gaussian import Conditional, outer
 from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Associative, Native, Strategy, over_time, prepared
-
-PARTS = (
-    "transition",
-    "transition_offset",
-    "transition_input",
-    "transition_noise",
-    "emission",
-    "emission_offset",
-    "emission_input",
-    "emission_noise",
-    "initial_mean",
-    "initial_covariance",
-)
-"""What `fixed` and EM's `only` can name."""
-
-_RANKS: dict[str, int] = dict(zip(PARTS, (2, 1, 2, 2, 2, 1, 2, 2, 1, 2), strict=True))
-
-
-@register("linear-gaussian-parameters")
-class Parameters(eqx.Module):
-    """The parts as they are kept: covariances as factors, what is held fixed as `Frozen`."""
-
-    transition: Any
-    transition_offset: Any
-    transition_input: Any
-    transition_noise: Covariance
-    emission: Any
-    emission_offset: Any
-    emission_input: Any
-    emission_noise: Covariance
-    initial_mean: Any
-    initial_covariance: Covariance
 
 
 @register("linear-gaussian")
@@ -165,7 +146,7 @@ class LinearGaussian(SequenceModel):
         emission = array("emission", emission, (n,) if self.scalar else (None, n), takes, dtype)
         emission = emission[..., None, :] if self.scalar else emission
         m = emission.shape[-2]
-        count = _inputs(transition_input, emission_input, inputs)
+        count = input_count(transition_input, emission_input, inputs)
 
         def vector(name, given, size, single=False):
             if given is None:
@@ -181,7 +162,7 @@ class LinearGaussian(SequenceModel):
             found = array(name, given, (count,) if single else (rows, count), takes, dtype)
             return found[..., None, :] if single else found
 
-        self.diffuse = _diffuse(diffuse, n)
+        self.diffuse = diffuse_entries(diffuse, n)
         noise = (
             emission_noise
             if modules(emission_noise)
@@ -198,17 +179,17 @@ class LinearGaussian(SequenceModel):
             "emission_offset": vector("emission_offset", emission_offset, m, self.scalar),
             "emission_input": matrix("emission_input", emission_input, m, self.scalar),
             "emission_noise": noise,
-            "initial_mean": _first_mean(initial_mean, n, dtype),
-            "initial_covariance": _first_covariance(initial_covariance, self.diffuse, n, dtype),
+            "initial_mean": first_mean(initial_mean, n, dtype),
+            "initial_covariance": first_covariance(initial_covariance, self.diffuse, n, dtype),
         }
-        _check_names("fixed", fixed)
+        check_names("fixed", fixed)
         for name, part in parts.items():
-            if name in fixed or _varies(name, part):
+            if name in fixed or varies(name, part):
                 parts[name] = frozen(part)
         self.parameters = Parameters(**parts)
         self.inputs = count
         self.schema = schema
-        _check_time(self)
+        check_times(self.parameters)
         if self.diffuse is not None and noise.rank < m and not noise.diagonal:
             raise HiddenStateError(
                 "emission_noise is singular and not diagonal, which diffuse initial states do not allow; give it as a "
@@ -305,7 +286,7 @@ class LinearGaussian(SequenceModel):
     @property
     def horizon(self) -> int | None:
         """How many steps the matrices are given for; None where they do not vary."""
-        return _horizon(self.parameters)
+        return horizon_of(self.parameters)
 
     # -- the contract ----------------------------------------------------------------------------------------------
 
@@ -536,7 +517,7 @@ class LinearGaussian(SequenceModel):
         Coefficients in directions without noise stay as well, and where matrices vary, all coefficients do.
         """
         if only is not None:
-            _check_names("only", only)
+            check_names("only", only)
         parts, prior = self.parameters, Prior() if prior is None else prior
 
         def free(*names):
@@ -613,8 +594,8 @@ class LinearGaussian(SequenceModel):
             time = jnp.clip(time, 0, self.horizon - 1)
 
         def at(name):
-            part = _value(getattr(self.parameters, name))
-            return part[time] if part is not None and part.ndim > _RANKS[name] else part
+            part = value_of(getattr(self.parameters, name))
+            return part[time] if part is not None and part.ndim > RANKS[name] else part
 
         def sum_of(name, size):
             offset, matrix = at(f"{name}_offset"), at(f"{name}_input")
@@ -652,95 +633,9 @@ class LinearGaussian(SequenceModel):
         every = jax.vmap(self.system)(times, steps.inputs)
         one = self.system(jnp.zeros((), jnp.int32), None if steps.inputs is None else steps.inputs[0])
         names = ("transition", None, "transition_noise", "emission", None, "emission_noise")
-        moving = [name is None or _varies(name, getattr(self.parameters, name)) for name in names]
+        moving = [name is None or varies(name, getattr(self.parameters, name)) for name in names]
         fixed = System(*[None if m else a for m, a in zip(moving, one, strict=True)])
         return fixed, System(*[a if m else None for m, a in zip(moving, every, strict=True)])
 
     def _event(self, x: Any) -> Array:
         return jnp.reshape(jnp.asarray(x, dtype_of(self)), (self.event_size,))
-
-
-def _value(part: Any) -> Any:
-    """A matrix or vector as it enters a step: a covariance by its square root."""
-    return part.root if isinstance(part, Full | Diagonal | Given) else plain(part)
-
-
-def _varies(name: str, part: Any) -> bool:
-    if isinstance(part, Full | Diagonal | Given):
-        return part.varies
-    return part is not None and not modules(part) and plain(part).ndim > _RANKS[name]
-
-
-def _horizon(parameters: Parameters) -> int | None:
-    for name in PARTS:
-        part = getattr(parameters, name)
-        if _varies(name, part):
-            return _value(part).shape[0]
-    return None
-
-
-def _check_time(model: LinearGaussian) -> None:
-    lengths = {}
-    for name in PARTS:
-        part = getattr(model.parameters, name)
-        if _varies(name, part):
-            lengths[name] = _value(part).shape[0]
-    if "initial_mean" in lengths or "initial_covariance" in lengths:
-        raise HiddenStateError("initial_mean and initial_covariance belong to the first step; they have no time axis.")
-    if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{name} for {length}" for name, length in lengths.items())
-        raise HiddenStateError(f"the matrices that vary must be given for one number of steps; got {said}.")
-
-
-def _inputs(transition: Any, emission: Any, inputs: int | None) -> int:
-    sizes = {np.shape(given)[-1] for given in (transition, emission) if np.ndim(given) > 0}
-    if inputs is not None:
-        sizes.add(int(inputs))
-    if len(sizes) > 1:
-        raise HiddenStateError(
-            f"transition_input, emission_input and inputs must agree on how many inputs there are; got {sorted(sizes)}."
-        )
-    count = sizes.pop() if sizes else 0
-    if count and transition is None and emission is None:
-        raise HiddenStateError(
-            f"inputs is {count}, but neither transition_input nor emission_input is given: they would have no effect."
-        )
-    return count
-
-
-def _diffuse(given: Any, n: int) -> tuple[bool, ...] | None:
-    flags = np.asarray(given)
-    if flags.dtype != bool or flags.shape not in ((), (n,)):
-        raise HiddenStateError(f"diffuse is {given!r}; it must be True, False or a list of {n} booleans.")
-    flags = np.broadcast_to(flags, (n,))
-    return tuple(bool(flag) for flag in flags) if flags.any() else None
-
-
-def _first_mean(given: Any, n: int, dtype: Any) -> Array:
-    mean = jnp.zeros(n, dtype) if given is None else array("initial_mean", given, (n,), f"({n},)", dtype)
-    if mean.ndim != 1:
-        raise HiddenStateError(f"initial_mean has shape {mean.shape}; it must be ({n},).")
-    return mean
-
-
-def _first_covariance(given: Any, diffuse: tuple[bool, ...] | None, n: int, dtype: Any) -> Covariance:
-    if modules(given):
-        return given
-    proper = np.ones(n, bool) if diffuse is None else ~np.asarray(diffuse)
-    if given is None:
-        given = np.diag(proper.astype(float))
-    found = np.asarray(given, float)
-    if found.shape == (n,):
-        return covariance("initial_covariance", np.where(proper, found, 0.0), n, dtype)
-    if found.shape == (n, n):
-        covariance("initial_covariance", found, n, dtype)
-        return covariance("initial_covariance", np.where(proper[:, None] & proper, found, 0.0), n, dtype)
-    return covariance("initial_covariance", given, n, dtype)
-
-
-def _check_names(argument: str, names: Any) -> None:
-    if isinstance(names, str):
-        raise HiddenStateError(f"{argument} is {names!r}; it must be a list of names, such as [{names!r}].")
-    for name in names:
-        if name not in PARTS:
-            raise HiddenStateError(f"{argument} names {name!r}; the parts are {', '.join(PARTS)}.")
