@@ -119,7 +119,7 @@ MODELS: dict[str, tuple[str, Learn]] = {
         "GRU, mixture of 32 sets of independent bits",
         network("gru", 1000, 1e-2, head="mixture-bernoulli", components=32, **USUAL),
     ),
-    "nade": ("GRU, NADE of 64 units", network("gru", 400, head="nade", units=64, **USUAL)),
+    "nade": ("GRU, NADE of 64 units", network("gru", 400, 1e-2, head="nade", units=64, **USUAL)),
     "subset": ("GRU, subset head of 128 units", network("gru", 1000, head="subset", units=128, **USUAL)),
     "transposed": ("the same, first in eleven keys", in_all_keys),
 }

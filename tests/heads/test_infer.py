@@ -126,6 +126,31 @@ def test_another_family_may_be_named(name, data, family):
     assert isinstance(mixture.family, family) and mixture.event_shape == data.event_shape
 
 
+@pytest.mark.parametrize("name", ["bernoulli", "nade"])
+def test_bits_start_at_their_odds(name):
+    head = head_for(BITS, 3, key=KEY, head=name)
+    np.testing.assert_allclose(head.bias[:2], np.log([1.5 / 2.5, 2.5 / 1.5]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "data"), [("gaussian", LEVELS), ("student-t", LEVELS), ("bernoulli", BITS)])
+def test_components_start_between_observations_and_their_mean(name, data):
+    count = int(data.lengths.sum())
+    mixture = head_for(data, 3, key=KEY, head=f"mixture-{name}", components=count)
+    assert isinstance(mixture, Mixture)
+    each = np.asarray(mixture.bias[count:]).reshape(count, -1)
+    means = np.array([mixture.family.distribution(jnp.asarray(part)).mean for part in each])
+    seen = data.values[data.valid].astype(float)
+    expected = 0.75 * seen + 0.25 * seen.mean(0)
+    expected = np.clip(expected, 0.01, 0.99) if name == "bernoulli" else expected
+    np.testing.assert_allclose(np.sort(means, 0), np.sort(expected, 0), rtol=1e-5)
+
+
+def test_components_start_at_random_where_nothing_was_seen_whole():
+    data = Sequences.of([np.array([[np.nan, 1.0], [2.0, np.nan]])])
+    mixture = head_for(data, 3, key=KEY, head="mixture-gaussian", components=3)
+    assert np.isfinite(mixture.bias).all() and len(np.unique(np.asarray(mixture.bias[3:]))) == 12
+
+
 def test_options_reach_the_head():
     full = head_for(REALS, 3, key=KEY, covariance="full")
     assert isinstance(full, Gaussian) and full.covariance == "full"

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 import numpyro.distributions as dist
+from jax.scipy.special import logit
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray
 from hiddenstate.core import dtype_of, register
@@ -51,3 +52,7 @@ class Bernoulli(Head):
     def encode(self, x: Num[Array, "*event"]) -> Float[Array, " encoded"]:
         """The bits as floats."""
         return jnp.reshape(jnp.asarray(x, dtype_of(self)), self.encoded_size)
+
+    def around(self, code: Float[Array, " encoded"]) -> Float[Array, " parameter"]:
+        """The logits of these probabilities, none of which is taken for certain."""
+        return logit(jnp.clip(code, 0.01, 0.99))

@@ -95,6 +95,11 @@ class Head(eqx.Module):
     def encode(self, x: Num[Array, "*event"]) -> Float[Array, " encoded"]:
         """One observation as the vector that a cell reads."""
 
+    def around(self, code: Float[Array, " encoded"]) -> Float[Array, " parameter"] | None:
+        """Parameters of a distribution whose mean has this code; None for a family that cannot say."""
+        del code
+        return None
+
 
 def family_of(head: Head) -> Head:
     """The head without its linear map, to be part of a larger head that has one for all its parts."""

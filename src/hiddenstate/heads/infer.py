@@ -4,10 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from hiddenstate._types import PRNGKeyArray
+from hiddenstate._types import Array, PRNGKeyArray
 from hiddenstate.core import Column, DataError, HiddenStateError, Sequences
 from hiddenstate.heads.bernoulli import Bernoulli
 from hiddenstate.heads.categorical import Categorical
@@ -22,6 +25,9 @@ from hiddenstate.heads.student_t import StudentT
 from hiddenstate.heads.subset import Subset
 
 _MIXTURE = "mixture-"
+_OWN = 0.75
+"""What a component has of its own when it starts; the rest it has of the mean."""
+
 _DEFAULTS = {"symbol": "categorical", "bit": "bernoulli", "count": "negative-binomial", "real": "gaussian"}
 
 
@@ -57,12 +63,13 @@ def head_for(data: Sequences, hidden_size: int, *, key: PRNGKeyArray, head: str 
 
     Symbols get a Categorical head, bits a Bernoulli, counts a NegativeBinomial, real numbers a Gaussian with
     a diagonal covariance, and records of several kinds (or of several symbols) Columns with one such head
-    each. Location and scale, or rate and spread, are those of the observed values; where a family has a
+    each. Location and scale, rate and spread, or odds of bits are those of the observed values; where a family has a
     dispersion it is a learned constant, or with ``dispersion="state"`` follows the state. `head` names
     another family: categorical, bernoulli, nade (bits that depend on each other; option `units`), subset (the
     same where few bits are on; options `units`, and `most`, by default twice as many as were seen at once), gaussian
     (option `covariance`), gaussian-full, student-t, poisson, negative-binomial, columns; or mixture- with any of these
-    behind it (option `components`, 5 by default).
+    behind it (option `components`, 5 by default), whose components start near observations that were drawn at random,
+    where the family can (gaussian, student-t, bernoulli).
     """
     kind = data.schema.kind
     several_symbols = kind == "symbol" and not data.schema.scalar
@@ -78,7 +85,23 @@ def head_for(data: Sequences, hidden_size: int, *, key: PRNGKeyArray, head: str 
             raise HiddenStateError(f"a {name} head has no option {option!r}.")
     family_key, mixture_key = jr.split(key)
     made = _FAMILIES[family](_observed(data), hidden_size, family_key, **options)
-    return made if components is None else Mixture(made, components, key=mixture_key)
+    if components is None:
+        return made
+    return Mixture(made, components, starts=_starts(made, data, components, mixture_key), key=mixture_key)
+
+
+def _starts(head: Head, data: Sequences, components: Any, key: PRNGKeyArray) -> Array | None:
+    """Where components start: near as many observations, drawn to the mean of all so that none is alone."""
+    whole = data.valid if data.observed is None else data.valid & data.observed.reshape(*data.valid.shape, -1).all(-1)
+    seen = data.values[whole]
+    if not isinstance(components, int) or components < 1 or not len(seen):
+        return None
+    drawn = np.asarray(jr.choice(jr.fold_in(key, 2), len(seen), (components,), replace=components > len(seen)))
+    codes = jax.vmap(head.encode)(jnp.asarray(seen[drawn]))
+    if head.around(codes[0]) is None:
+        return None
+    middle = jax.vmap(head.encode)(jnp.asarray(seen)).mean(0)
+    return jnp.stack([head.around(_OWN * code + (1 - _OWN) * middle) for code in codes])  # pyright: ignore
 
 
 def _observed(data: Sequences) -> _Observed:
@@ -125,11 +148,11 @@ def _categorical(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
 
 def _bernoulli(seen: _Observed, hidden_size: int, key: PRNGKeyArray) -> Head:
     seen.refuse_unless(lambda values: (values == 0) | (values == 1), "bernoulli", "0 and 1")
-    return Bernoulli(hidden_size, seen.size, key=key)
+    return _at_odds(Bernoulli(hidden_size, seen.size, key=key), seen)
 
 
 def _nade(seen: _Observed, hidden_size: int, key: PRNGKeyArray, units: int = 64) -> Head:
-    return NADE(hidden_size, _bits(seen, "nade"), units, key=key)
+    return _at_odds(NADE(hidden_size, _bits(seen, "nade"), units, key=key), seen)
 
 
 def _subset(seen: _Observed, hidden_size: int, key: PRNGKeyArray, units: int = 64, most: int | None = None) -> Head:
@@ -143,6 +166,13 @@ def _subset(seen: _Observed, hidden_size: int, key: PRNGKeyArray, units: int = 6
             )
         most = max(1, 2 * found) if most is None else most
     return Subset(hidden_size, bits, units, most, key=key)
+
+
+def _at_odds(head: Head, seen: _Observed) -> Head:
+    """The head with biases of the observed odds of each bit, with half a one and half a zero more."""
+    odds = [np.log((column.sum() + 0.5) / ((1 - column).sum() + 0.5)) for column in seen.values]
+    _, bias = head.linear
+    return eqx.tree_at(lambda h: h.bias, head, bias.at[: len(odds)].set(np.array(odds)))
 
 
 def _bits(seen: _Observed, head: str) -> int:

@@ -20,8 +20,9 @@ class Mixture(Head):
     r"""`components` distributions of one family, mixed: :math:`p(x) = \sum_c \pi_c\, p(x \mid \theta_c)`.
 
     The weights :math:`\pi` and all :math:`\theta_c` come from the same state by one linear map. The family,
-    with its units and its encoding, is that of `head`, whose own weights are not used; the components' biases
-    start apart, at random around the head's.
+    with its units and its encoding, is that of `head`, whose own weights are not used. The components' biases
+    start apart, which decides how soon each finds something of its own to predict: at `starts`, or at random around
+    the head's.
 
     >>> Mixture(Gaussian(32, 2, key=k1), 5, key=k2)  # doctest: +SKIP
     """
@@ -29,7 +30,14 @@ class Mixture(Head):
     family: Head
     components: int = eqx.field(static=True)
 
-    def __init__(self, head: Head, components: int, *, key: PRNGKeyArray):
+    def __init__(
+        self,
+        head: Head,
+        components: int,
+        *,
+        starts: Float[Array, "component parameter"] | None = None,
+        key: PRNGKeyArray,
+    ):
         if components < 1:
             raise HiddenStateError(f"components is {components}; a Mixture head needs at least 1.")
         weight, bias = head.linear
@@ -38,8 +46,12 @@ class Mixture(Head):
         self.components = components
         self.hidden_size = head.hidden_size
         self.weight = glorot(weight_key, (int(self.driven.sum()), head.hidden_size)).astype(weight.dtype)
-        apart = bias + 0.5 * jr.normal(bias_key, (components, *bias.shape), bias.dtype)
-        self.bias = jnp.concatenate([jnp.zeros(components, bias.dtype), apart.ravel()])
+        shape = (components, *bias.shape)
+        if starts is None:
+            starts = bias + 0.5 * jr.normal(bias_key, shape, bias.dtype)
+        if starts.shape != shape:
+            raise HiddenStateError(f"starts has shape {starts.shape}; it must be {shape}, components by parameters.")
+        self.bias = jnp.concatenate([jnp.zeros(components, bias.dtype), starts.astype(bias.dtype).ravel()])
 
     @property
     def event_shape(self) -> tuple[int, ...]:

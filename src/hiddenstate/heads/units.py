@@ -57,6 +57,10 @@ class Standardised(Head):
         location = self.location.value
         return jnp.reshape((jnp.asarray(x, location.dtype) - location) / self.scale.value, self.encoded_size)
 
+    def around(self, code: Float[Array, " encoded"]) -> Float[Array, " parameter"]:
+        """The code is the location; spreads are those of the units."""
+        return jnp.zeros(self.parameter_count, code.dtype).at[: self.encoded_size].set(code)
+
     def in_units(
         self, location: Float[Array, "*event"], scale: Float[Array, "*event"]
     ) -> tuple[Float[Array, "*event"], Float[Array, "*event"]]:

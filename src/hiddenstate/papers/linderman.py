@@ -22,7 +22,6 @@ from hiddenstate.papers.linderman_claims import claims, plot
 from hiddenstate.papers.paper import Notebook, Tables
 from hiddenstate.papers.random_symbols import random_symbols
 from hiddenstate.papers.vanishing import (
-    RECALLERS,
     networks,
     rate_per_step,
     recall_accuracies,
@@ -220,7 +219,6 @@ def _costs(config: Config, key: PRNGKeyArray) -> list[dict[str, Any]]:
 
 def _recall(config: Config, delay: int, key: PRNGKeyArray) -> list[dict[str, Any]]:
     return recall_accuracies(
-        RECALLERS,
         delay=delay,
         hidden=config.hidden,
         sequences=1000,

@@ -1,6 +1,6 @@
 """How much of a loss comes back to states long before it, and whether networks learn what depends on them."""
 
-from collections.abc import Mapping
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -29,11 +29,20 @@ def of_spectral_radius(radius: float):
     return make
 
 
-RECALLERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "vanilla": ("vanilla", {"recurrent_init": of_spectral_radius(0.9)}),
-    "LSTM": ("lstm", {"forget_bias": 3.0}),
-}
-"""The networks that are to recall a symbol: the names of their cells, and options."""
+RECALLERS = ("vanilla", "LSTM")
+"""The networks that are to recall a symbol."""
+
+
+def recallers(delay: int) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The names of their cells, and options.
+
+    A forget gate of bias b is logistic(b), and keeps about 1 - exp(-b) of a state at each step: with the logarithm of
+    the delay a third of the symbol, and of its gradient, is left when it is asked for (Tallec and Ollivier 2018).
+    """
+    return {
+        "vanilla": ("vanilla", {"recurrent_init": of_spectral_radius(0.9)}),
+        "LSTM": ("lstm", {"forget_bias": math.log(delay)}),
+    }
 
 
 def networks(
@@ -82,7 +91,6 @@ def rate_per_step(norms: np.ndarray) -> float:
 
 
 def recall_accuracies(
-    contenders: Mapping[str, tuple[str, dict[str, Any]]],
     *,
     delay: int,
     hidden: int,
@@ -99,7 +107,7 @@ def recall_accuracies(
     )
     method = SGD(steps=steps, batch_size=32, learning_rate=3e-3, patience=None)
     rows = []
-    for name, (recipe, options) in contenders.items():
+    for name, (recipe, options) in recallers(delay).items():
         make = lambda key, recipe=recipe, options=options: build(recipe, train, hidden=hidden, key=key, **options)  # noqa: E731
         models = fit_seeds(make, train, method, key=learn_key, seeds=seeds, progress=False).models
         for seed, model in enumerate(models):
