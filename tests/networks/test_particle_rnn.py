@@ -30,24 +30,27 @@ def line():
     )
 
 
+AUTO = hs.Auto()
 MODELS = {"chain": (chain, SEEN), "line": (line, np.array([0.3, -0.5, 1.1, 1.6, 0.2, -0.4]))}
 
 
-def runs(model, xs, seeds):
+def runs(model, xs, seeds, strategy=AUTO):
     """Log-probabilities of all steps and all states, for each seed."""
-    return [(hs.step_log_probs(m, xs), hs.states(m, xs)) for m in (model.reseed(jr.key(seed)) for seed in seeds)]
+    seeded = (model.reseed(jr.key(seed)) for seed in seeds)
+    return [(hs.step_log_probs(m, xs, strategy=strategy), hs.states(m, xs, strategy=strategy)) for m in seeded]
 
 
 @pytest.mark.parametrize(
     ("resampling", "threshold"), quick([pytest.param("multinomial", 1.0), pytest.param("systematic", 0.5)])
 )
+@pytest.mark.parametrize("strategy", [AUTO, hs.Sequential()])
 @pytest.mark.parametrize("kind", MODELS)
-def test_the_network_gives_the_filters_numbers_bit_for_bit(kind, resampling, threshold):
+def test_the_network_gives_the_filters_numbers_bit_for_bit(kind, resampling, threshold, strategy):
     make, xs = MODELS[kind]
     model = hs.ParticleFilter(make(), 20, resampling=resampling, threshold=threshold, key=jr.key(0))
     network = hs.ParticleRNN(model)
     for (expected, filtered), (found, units) in zip(
-        runs(model, xs, range(5)), runs(network, xs, range(5)), strict=True
+        runs(model, xs, range(5), strategy), runs(network, xs, range(5), strategy), strict=True
     ):
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(units.proposed, filtered.particles)

@@ -1,5 +1,7 @@
 """The particle filter written as a recurrent network."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
@@ -18,6 +20,7 @@ from hiddenstate.core import (
     checked_key,
     dtype_of,
     has,
+    kernel_of,
     name_of,
     register,
 )
@@ -32,10 +35,10 @@ from hiddenstate.latent.particle.conditionals import (
     single,
 )
 from hiddenstate.latent.particle.scheme import Bootstrap, normalised, recentred, weighted_mixture
-from hiddenstate.latent.particle.state import Observation
+from hiddenstate.latent.particle.state import Information, Observation, ParticleState
 from hiddenstate.ops.inverse_cdf import standard_normal_at, symbol_at, uniform_around_zero
-from hiddenstate.ops.resampling import SCHEMES, effective_sample_size
-from hiddenstate.strategies import Strategy, over_time
+from hiddenstate.ops.resampling import SCHEMES, effective_sample_size, enough_for
+from hiddenstate.strategies import Strategy, Unrolled, over_time
 
 Readout = Literal["mixture", "simulate"]
 
@@ -194,7 +197,7 @@ class ParticleRNN(SequenceModel):
         fixed = jax.lax.stop_gradient(weights)
         due = _anything(seen)
         if self.threshold < 1:
-            due = due & (effective_sample_size(fixed) < self.threshold * self.particles)
+            due = due & (effective_sample_size(fixed) < enough_for(self.threshold, self.particles, fixed.dtype))
         stay = jnp.arange(self.particles, dtype=jnp.int32)
         ancestors = jnp.where(due, SCHEMES[self.resampling](fixed, key), stay)
         equal = recentred(self._equal(), only_derivative(jnp.where(due, weights[ancestors], 0.0)))
@@ -204,6 +207,17 @@ class ParticleRNN(SequenceModel):
         """The log-probabilities of all steps, each taken from the state behind it, and the last state."""
         behind, final = over_time(self, strategy, state, steps, lambda state, *_: state.log_evidence)
         return jnp.append(behind[1:], final.log_evidence), final
+
+    @property
+    def run_natively(self) -> Callable[..., Unrolled]:
+        """All states by the filter's compiled kernel, where it has one: what it keeps is what the units are."""
+        if self.prediction != "mixture":
+            raise AttributeError("the kernel of particle filters predicts by the mixture of all particles.")
+        emulated = ParticleFilter(
+            self.model, self.particles, resampling=self.resampling, threshold=self.threshold, key=jr.key(0)
+        )
+        emulated = eqx.tree_at(lambda filter: filter.seed, emulated, self.seed)
+        return partial(_run_natively, kernel_of(emulated))
 
     # -- the read-out ------------------------------------------------------------------------------------------
 
@@ -248,6 +262,30 @@ class ParticleRNN(SequenceModel):
 
     def _equal(self) -> Array:
         return jnp.full(self.particles, -jnp.log(jnp.asarray(self.particles, dtype_of(self.model))))
+
+
+def _run_natively(kernel: Callable[..., tuple[Any, Any]], state: Units, elements: Observation, valid: Any) -> Unrolled:
+    """States of a network from those that the filter's kernel gives: the units are the ancestors' proposals."""
+    known = Information(jnp.zeros_like(state.log_evidence), jnp.asarray(False), state.ancestors, state.log_evidence)
+    start = ParticleState(state.proposed, state.log_weights, state.seed, known)
+    along, final = kernel(start, elements, valid)
+
+    def units(state, particles):
+        known = state.information
+        return Units(particles, state.particles, state.log_weights, state.key, known.ancestors, known.log_evidence)
+
+    time = len(along.log_weights)
+    kept = jax.vmap(lambda proposed, ancestors: proposed[ancestors])(
+        along.particles[:-1], along.information.ancestors[1:]
+    )
+    every = jnp.concatenate([state.particles[None], kept])
+    count = time if valid is None else valid.sum()
+    last = jnp.where(
+        count > 0, along.particles[jnp.maximum(count - 1, 0)][final.information.ancestors], state.particles
+    )
+    if valid is not None:
+        every = jax.vmap(lambda inside, particles: jnp.where(inside, particles, last))(valid, every)
+    return Unrolled(units(along, every), units(final, last))
 
 
 def _at(distribution: Distribution, key: PRNGKeyArray, dtype: Any) -> tuple[Array, Array]:

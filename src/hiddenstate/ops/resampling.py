@@ -63,6 +63,15 @@ def effective_sample_size(log_weights: Float[Array, " particle"]) -> Float[Array
     return jnp.exp(-jax.nn.logsumexp(2 * log_weights))
 
 
+def enough_for(threshold: float, particles: int, dtype: jnp.dtype) -> float:
+    """The effective sample size from which on particles stay, for a threshold as a share of them: 1 is never, 0 always.
+
+    A rounding below that share, so that weights which lie just there, such as those of half of the particles at 1/2,
+    count as enough in whatever order sums are formed.
+    """
+    return float("inf") if threshold == 1 else threshold * particles * (1 - 64 * float(jnp.finfo(dtype).eps))
+
+
 def _uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: jnp.dtype) -> Array:
     """Uniform in [0, 1), from the same random bits in every precision of a process; rounding never reaches 1."""
     drawn = jr.uniform(key, shape).astype(dtype)

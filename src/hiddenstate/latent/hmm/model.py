@@ -11,7 +11,19 @@ import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, Shaped, State
-from hiddenstate.core import HiddenStateError, Prior, Schema, SequenceModel, Sequences, Steps, dtype_of, own, register
+from hiddenstate.core import (
+    HiddenStateError,
+    Prior,
+    Schema,
+    SequenceModel,
+    Sequences,
+    Steps,
+    cast,
+    dtype_of,
+    has,
+    own,
+    register,
+)
 from hiddenstate.core.padding import generator
 from hiddenstate.distributions import mixture
 from hiddenstate.inference.posterior import Decoded
@@ -23,6 +35,7 @@ from hiddenstate.latent.hmm.parallel import Stretch
 from hiddenstate.latent.hmm.recursions import Chain, Forward
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
 from hiddenstate.native import streaming
+from hiddenstate.native.particle import Symbols
 from hiddenstate.ops.simplex import safe_log
 from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Associative, Native, Strategy
@@ -328,6 +341,19 @@ class HMM(SequenceModel):
                 "emissions that depend on past observations are no distribution given the state alone."
             )
         return jax.tree.map(lambda a: a[z], self.emission.distribution(u))
+
+    @property
+    def particle_moves(self) -> Callable[[Steps], Symbols | None]:
+        """What a kernel for particles needs of all steps; None where entries are missing that emissions cannot miss."""
+        if self.transition.inputs or self.emission.history:
+            raise AttributeError("only chains with one matrix for all steps have a kernel for particles.")
+        return self._particle_moves
+
+    def _particle_moves(self, steps: Steps) -> Symbols | None:
+        if steps.observed is not None and not has(self.emission, "partial_log_likelihoods"):
+            return None
+        drawn: Any = cast(self.latent_next(jnp.arange(self.states)), jnp.result_type(float))
+        return Symbols(drawn.probs, self._log_likelihoods(steps, None))
 
     # -- inside --------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
@@ -56,7 +57,7 @@ from hiddenstate.latent.linear_gaussian.parameters import (
 )
 from hiddenstate.latent.linear_gaussian.parts import array, common_dtype, frozen, is_free, modules, plain
 from hiddenstate.latent.linear_gaussian.restart import restarted
-from hiddenstate.latent.linear_gaussian.singular import normal_with_root
+from hiddenstate.latent.linear_gaussian.singular import drawn_root, normal_with_root
 from hiddenstate.latent.linear_gaussian.smoothing import (
     Backward,
     Filtered,
@@ -69,6 +70,8 @@ from hiddenstate.latent.linear_gaussian.smoothing import (
     smoothed_in_parallel,
 )
 from hiddenstate.latent.linear_gaussian.system import Belief, Observation, System, conditioned, merged, propagated
+from hiddenstate.native.operation import differentiated_as
+from hiddenstate.native.particle import Linear
 from hiddenstate.ops import gaussian
 from hiddenstate.ops.derivatives import differentiated_as
 from hiddenstate.ops.gaussian import Conditional, outer
@@ -578,6 +581,25 @@ class LinearGaussian(SequenceModel):
             return normal_with_root(mean, root)
 
         return self._only_if_proper(seen)
+
+    @property
+    def particle_moves(self) -> Callable[[Steps], Linear | None]:
+        """What a kernel for particles needs of all steps; None where single entries of observations are missing."""
+        if self.parameters.emission_noise.rank < self.event_size:
+            raise AttributeError("emissions without noise in some direction have no kernel.")
+        return self._only_if_proper(self._particle_moves)
+
+    def _particle_moves(self, steps: Steps) -> Linear | None:
+        if steps.observed is not None and self.event_size > 1:
+            return None
+        fixed, varying = self.systems(steps)
+        root = drawn_root(fixed.emission_noise)
+        white = solve_triangular(root, jnp.eye(self.event_size, dtype=root.dtype), lower=True)
+        constant = -jnp.log(jnp.abs(jnp.diagonal(root))).sum() - 0.5 * self.event_size * np.log(2 * np.pi)
+        offset = fixed.offset if varying.offset is None else varying.offset
+        xs = jnp.reshape(jnp.asarray(steps.values, root.dtype), (steps.length, self.event_size)) - offset
+        shift = fixed.shift[None] if varying.shift is None else varying.shift
+        return Linear(fixed.transition, drawn_root(fixed.noise), white @ fixed.emission, constant, xs @ white.T, shift)
 
     # -- one step, or all ------------------------------------------------------------------------------------------
 

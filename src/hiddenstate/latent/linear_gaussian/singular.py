@@ -19,6 +19,11 @@ def normal_with_root(mean: Array, root: Array) -> Distribution:
     return MultivariateNormalDistribution(mean, scale_tril=_positive(root), validate_args=False)
 
 
+def drawn_root(root: Array) -> Array:
+    """The root by which `normal_with_root` draws from standard normal numbers, as many as it has columns."""
+    return root if root.shape[1] < root.shape[0] else _positive(root)
+
+
 def _positive(root: Array) -> Array:
     """The triangular root with a positive diagonal."""
     lower = jnp.tril(root)

@@ -1,5 +1,7 @@
 """The particle filter as a sequence model."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +13,7 @@ from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
 from hiddenstate.core import HiddenStateError, SequenceModel, Steps, dtype_of, register
+from hiddenstate.latent.particle import compiled
 from hiddenstate.latent.particle.auxiliary import Auxiliary
 from hiddenstate.latent.particle.conditionals import (
     check_conditionals,
@@ -26,8 +29,8 @@ from hiddenstate.latent.particle.keys import key_of, words_of
 from hiddenstate.latent.particle.scheme import Bootstrap, Resampled, Scheme, recentred, uniform_log_weights
 from hiddenstate.latent.particle.smoothing import backward_draws, filtered, smoothed
 from hiddenstate.latent.particle.state import Filtered, Information, Observation, ParticleState, Smoothed, Weighed
-from hiddenstate.ops.resampling import SCHEMES, effective_sample_size
-from hiddenstate.strategies import Strategy, over_time
+from hiddenstate.ops.resampling import SCHEMES, effective_sample_size, enough_for
+from hiddenstate.strategies import Native, Strategy, Unrolled, over_time
 
 _SCHEMES: dict[str, type[Scheme]] = {"bootstrap": Bootstrap, "guided": Guided, "auxiliary": Auxiliary}
 
@@ -184,16 +187,24 @@ class ParticleFilter(SequenceModel):
     def score_sequence(
         self, state: ParticleState, steps: Steps, strategy: Strategy
     ) -> tuple[Float[Array, " time"], ParticleState]:
-        """The log-probabilities of all steps, each taken from the state behind it, and the last state."""
-        behind, final = over_time(self, strategy, state, steps, lambda state, *_: state.information.log_evidence)
-        return jnp.append(behind[1:], final.information.log_evidence), final
+        """The log-probabilities of all steps, and the last state."""
+        if isinstance(strategy, Native):
+            return compiled.score(self, state, steps, _scored)
+        return _scored(self, state, steps, strategy)
+
+    @property
+    def run_natively(self) -> Callable[..., Unrolled]:
+        """All states by a compiled kernel, for bootstrap filters of chains and of linear Gaussian models."""
+        compiled.check(self)
+        return partial(compiled.states, self)
 
     def filter(self, steps: Steps, strategy: Strategy) -> Filtered:
         """The particles of z_t, weighted by x_1 .. x_t, at every step."""
-        weighed, _ = over_time(
-            self, strategy, self.initial(), steps, lambda state, element, *_: self._weigh(state, element)
-        )
-        return filtered(self.model, weighed, jax.vmap(effective_sample_size)(weighed.log_weights), steps)
+        if isinstance(strategy, Native):
+            weighed, sizes = compiled.weighed(self, self.initial(), steps, _weighed)
+        else:
+            weighed, sizes = _weighed(self, self.initial(), steps, strategy)
+        return filtered(self.model, weighed, sizes, steps)
 
     def smooth(self, steps: Steps, strategy: Strategy) -> Smoothed:
         """As many draws of all hidden states as `trajectories` says, and what they say of each step."""
@@ -221,12 +232,28 @@ class ParticleFilter(SequenceModel):
         if self.threshold == 0:
             return Resampled(index, jnp.asarray(False), log_weights)
         fixed = jax.lax.stop_gradient(log_weights)
-        enough = effective_sample_size(fixed) >= self.threshold * self.particles
+        enough = effective_sample_size(fixed) >= enough_for(self.threshold, self.particles, fixed.dtype)
         chosen = anything if self.threshold == 1 else anything & ~enough
         ancestors = jax.lax.cond(chosen, lambda: SCHEMES[self.resampling](fixed, key), lambda: index)
         kept = log_weights[ancestors]
         equal = recentred(uniform_log_weights(self, self.particles), only_derivative(jnp.where(chosen, kept, 0.0)))
         return Resampled(ancestors, chosen, jnp.where(chosen, equal, log_weights))
+
+
+def _scored(
+    filter: ParticleFilter, state: ParticleState, steps: Steps, strategy: Strategy
+) -> tuple[Float[Array, " time"], ParticleState]:
+    """The log-probabilities of all steps, each taken from the state behind it, and the last state."""
+    behind, final = over_time(filter, strategy, state, steps, lambda state, *_: state.information.log_evidence)
+    return jnp.append(behind[1:], final.information.log_evidence), final
+
+
+def _weighed(
+    filter: ParticleFilter, state: ParticleState, steps: Steps, strategy: Strategy
+) -> tuple[Weighed, Float[Array, " time"]]:
+    """The particles of every step, weighted by all observations up to it, and the effective sample size."""
+    weighed, _ = over_time(filter, strategy, state, steps, lambda state, element, *_: filter._weigh(state, element))
+    return weighed, jax.vmap(effective_sample_size)(weighed.log_weights)
 
 
 def _scheme(proposal: Any) -> Scheme:
