@@ -233,7 +233,7 @@ class HMM(SequenceModel):
         """The path of Viterbi, and its log-probability with the observations."""
         chain, belief = self._chain(steps), self._first_belief()
         seen = self._log_likelihoods(steps, self._first_past())
-        if isinstance(strategy, Native):
+        if self._recursions(strategy) is compiled:
             path, each = compiled.best_path(chain, belief, seen, steps.valid)
         else:
             path = self._recursions(strategy).best_path(chain, belief, seen, steps.valid)
@@ -444,7 +444,7 @@ class HMM(SequenceModel):
 
     def _by_recursion(self, steps: Steps, strategy: Strategy) -> tuple[Array, Any, Array, Array]:
         chain, _, found = self._forward(steps, strategy)
-        if isinstance(strategy, Native):
+        if self._recursions(strategy) is compiled:
             marginals, counts = compiled.moments(chain, found, steps.valid)
             return self._initial_statistics(marginals, steps), counts, marginals, sum_over_time(found.evidence)
         marginals = self._recursions(strategy).smooth(chain, found, steps.valid)

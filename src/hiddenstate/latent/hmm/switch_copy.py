@@ -1,5 +1,6 @@
 """A hidden state that is kept or drawn afresh, as a switch decides: inference at a cost linear in the states."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
-from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped, State
+from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, Shaped, State
 from hiddenstate.core import Frozen, HiddenStateError, Prior, Schema, Sequences, Steps, dtype_of, register
 from hiddenstate.core.padding import generator
 from hiddenstate.inference.batches import steps_of
@@ -17,14 +18,16 @@ from hiddenstate.inference.observations import arrays_for, sequences_for
 from hiddenstate.inference.posterior import Decoded, refuse_impossible
 from hiddenstate.latent import checks
 from hiddenstate.latent.emissions import Emission
-from hiddenstate.latent.hmm import recursions
+from hiddenstate.latent.hmm import copied, recursions
 from hiddenstate.latent.hmm.initials import InitialProbs
 from hiddenstate.latent.hmm.model import HMM, Lagged, Statistics
 from hiddenstate.latent.hmm.operators import Copy, SeenCopy
+from hiddenstate.latent.hmm.recursions import Chain
 from hiddenstate.latent.hmm.rows import Rows
 from hiddenstate.latent.hmm.transitions import TransitionMatrix
 from hiddenstate.ops.simplex import safe_log
-from hiddenstate.strategies import Auto, Strategy, in_chunks, resolved
+from hiddenstate.strategies import Auto, Native, Strategy, in_chunks, resolved
+from hiddenstate.strategies.auto import CACHED, CHUNK
 
 _FEW = 10
 """Fewer moves than this are too few to say that a switch is stuck which could have fired."""
@@ -188,11 +191,24 @@ class SwitchCopy(HMM):
         def run(state, steps):
             belief, past = (state.belief, state.past) if self.emission.history else (state, None)
             seen = self._log_likelihoods(steps, past)
-            scored: Any = recursions.score(False, operator, belief, seen, steps.valid)
-            evidence, final = scored
+            if isinstance(strategy, Native):
+                evidence, final = copied.score(Chain(operator), belief, seen, steps.valid)
+            else:
+                scored: Any = recursions.score(False, operator, belief, seen, steps.valid)
+                evidence, final = scored
             return final if past is None else Lagged(final, self._last(steps, past)), evidence
 
-        return in_chunks(run, state, steps, strategy.chunk_length(steps.length))
+        chunk = strategy.chunk_length(steps.length)
+        if isinstance(strategy, Native) and chunk is None and steps.length >= CACHED:
+            chunk = CHUNK  # a kernel, too, needs the likelihoods of all steps that it runs over
+        return in_chunks(run, state, steps, chunk)
+
+    @property
+    def run_natively(self) -> Callable[..., tuple[State, State]]:
+        """All states by a compiled kernel, where states are kept and observations do not see resets."""
+        if self.between is not None or self.sees_resets or self.emission.history:
+            raise AttributeError("only states that are kept, with emissions of their own, have a kernel.")
+        return self._run_natively
 
     # -- what is hidden ------------------------------------------------------------------------------------------
 
@@ -204,7 +220,7 @@ class SwitchCopy(HMM):
     def smooth(self, steps: Steps, strategy: Strategy) -> SwitchSmoothed:  # pyright: ignore[reportIncompatibleMethodOverride]
         """p(s_t | x_1 .. x_T) and p(z_t = 1 | x_1 .. x_T)."""
         chain, _, found = self._forward(steps, strategy)
-        marginals = recursions.smooth(chain, found, steps.valid)
+        marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
         ratios = recursions.ratios(found, marginals, steps.valid)
         resets = _from_the_first(chain.operator.resets(found.filtered[:-1], ratios))
         return recursions.hold(SwitchSmoothed(chain.operator.marginal(marginals), resets), steps.valid)
@@ -332,6 +348,13 @@ class SwitchCopy(HMM):
         del matrix
         kept, reset = self.transition.rows.probs
         return (SeenCopy if self.sees_resets else Copy)(kept, reset * self.prior, self.between)
+
+    def _recursions(self, strategy: Strategy) -> Any:
+        return copied if isinstance(strategy, Native) else recursions
+
+    def _run_natively(self, state: State, elements: Element, valid: Any) -> tuple[State, State]:
+        found = copied.forward(Chain(self._operator(None)), state, elements.log_likelihoods, valid)
+        return found.predicted, found.final
 
     def _first_belief(self) -> Float[Array, "..."]:
         return jnp.stack([jnp.zeros_like(self.prior), self.prior]) if self.sees_resets else self.prior

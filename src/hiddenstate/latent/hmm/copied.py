@@ -1,0 +1,65 @@
+"""The recursions of a `Copy` chain, whose state is kept or drawn afresh, by compiled kernels.
+
+Best and sampled paths are those of `hiddenstate.latent.hmm.recursions`.
+"""
+
+import jax.numpy as jnp
+
+from hiddenstate._types import Array, Float, Shaped
+from hiddenstate.latent.hmm import recursions
+from hiddenstate.latent.hmm.recursions import Chain, Forward, best_path, sampled_path
+from hiddenstate.native import copying
+from hiddenstate.native.operation import differentiated_as
+
+__all__ = ["best_path", "forward", "sampled_path", "score", "smooth"]
+
+
+def score(
+    chain: Chain,
+    belief: Float[Array, " state"],
+    log_likelihoods: Float[Array, "time state"],
+    valid: Shaped[Array, " time"] | None,
+) -> tuple[Float[Array, " time"], Float[Array, " state"]]:
+    """The log-probability of every step and the last belief, with a derivative that costs one way back."""
+    stay, fresh, belief, seen = _one_precision(chain, belief, log_likelihoods)
+    found = copying.forward(stay, fresh, belief, seen, valid)
+    return found.evidence, found.final
+
+
+def forward(
+    chain: Chain,
+    belief: Float[Array, " state"],
+    log_likelihoods: Float[Array, "time state"],
+    valid: Shaped[Array, " time"] | None,
+) -> Forward:
+    """The forward recursion from a belief before the first observation."""
+
+    def plain(operator, belief, seen, valid):
+        return recursions.forward(Chain(operator), belief, seen, valid)
+
+    def native(operator, belief, seen, valid):
+        stay, fresh, belief, seen = _one_precision(Chain(operator), belief, seen)
+        found = copying.forward(stay, fresh, belief, seen, valid, keep=True)
+        return Forward(found.predicted, found.filtered, found.evidence, found.final)  # pyright: ignore[reportArgumentType]
+
+    return differentiated_as(plain, native)(chain.operator, belief, log_likelihoods, valid)
+
+
+def smooth(chain: Chain, found: Forward, valid: Shaped[Array, " time"] | None) -> Float[Array, "time state"]:
+    """The marginals p(z_t | all observations). Behind the end they are of no meaning."""
+
+    def plain(operator, found, valid):
+        return recursions.smooth(Chain(operator), found, valid)
+
+    def native(operator, found, valid):
+        dtype = found.filtered.dtype
+        arrays = operator.stay.astype(dtype), operator.fresh.astype(dtype), found.filtered
+        return copying.smooth(*arrays, valid)
+
+    return differentiated_as(plain, native)(chain.operator, found, valid)
+
+
+def _one_precision(chain: Chain, *arrays: Array) -> tuple[Array, ...]:
+    every = chain.operator.stay, chain.operator.fresh, *arrays
+    dtype = jnp.result_type(*every)
+    return tuple(a.astype(dtype) for a in every)
