@@ -23,6 +23,8 @@ Capabilities are methods that a model either has or has not; ask with `has`. Bes
   observation, so that no step waits for another.
 - ``run_natively(state, elements, valid)``: all states of one sequence and the last one, by a compiled kernel, as a
   strategy's `run` gives them.
+- ``particle_moves(steps)``: of a latent model, what the kernel of bootstrap particle filters needs of all steps, from
+  `hiddenstate.native.particle`; None where it cannot run over these.
 - ``streamer(streams)``: that many independent streams of the model, `hiddenstate.native.streaming.Streams`, whose steps
   are compiled; None for one that has no axis of streams.
 - ``layers()`` and ``between(number, states)``: the recurrence is several, one above the other. Its state is the tuple
