@@ -2,8 +2,9 @@
 
 Models say what a kernel needs by the capability ``particle_moves(steps)``: `hiddenstate.native.particle.Symbols` or
 `Linear` of all steps, or None where they have gaps that kernels do not know; then the steps run one after the other.
-Numbers are the same up to rounding, and so are ancestors, unless a position lies within rounding of a border between
-two particles. Derivatives are those of the steps one after the other, which are then computed too.
+Numbers are the same up to rounding, until a position lies within rounding of a border between two particles; from there
+on the two ways differ as runs with different keys do. Derivatives are those of the steps one after the other, which
+are then computed too.
 """
 
 from collections.abc import Callable
