@@ -100,23 +100,6 @@ def like(*arrays: Array) -> list[jax.ShapeDtypeStruct]:
     return [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
 
 
-def differentiated_as(plain: Callable[..., Any], native: Callable[..., Any]) -> Callable[..., Any]:
-    """`native`, a function of arrays, with the derivative (once, backwards) of `plain`, which computes the same."""
-
-    @jax.custom_vjp
-    def run(*arguments):
-        return native(*arguments)
-
-    def keep(*arguments):
-        return native(*arguments), arguments
-
-    def pull(arguments, slopes):
-        return jax.vjp(plain, *arguments)[1](slopes)
-
-    run.defvjp(keep, pull)
-    return run
-
-
 def lengths_of(valid: Array | None, time: int) -> Array:
     """How many steps of a sequence count, from the mask of those that do."""
     return jnp.int32(time) if valid is None else jnp.sum(valid, dtype=jnp.int32)

@@ -9,7 +9,7 @@ from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.latent.hmm import recursions
 from hiddenstate.latent.hmm.recursions import Chain, Forward, best_path, sampled_path
 from hiddenstate.native import copying
-from hiddenstate.native.operation import differentiated_as
+from hiddenstate.ops.derivatives import differentiated_as
 
 __all__ = ["best_path", "forward", "sampled_path", "score", "smooth"]
 

@@ -70,7 +70,6 @@ from hiddenstate.latent.linear_gaussian.smoothing import (
     smoothed_in_parallel,
 )
 from hiddenstate.latent.linear_gaussian.system import Belief, Observation, System, conditioned, merged, propagated
-from hiddenstate.native.operation import differentiated_as
 from hiddenstate.native.particle import Linear
 from hiddenstate.ops import gaussian
 from hiddenstate.ops.derivatives import differentiated_as

@@ -19,7 +19,8 @@ from hiddenstate.core import Steps, dtype_of, own
 from hiddenstate.latent.particle.scheme import Bootstrap
 from hiddenstate.latent.particle.state import Information, Observation, ParticleState, Weighed
 from hiddenstate.native import particle
-from hiddenstate.native.operation import differentiated_as, lengths_of
+from hiddenstate.native.operation import lengths_of
+from hiddenstate.ops.derivatives import differentiated_as
 from hiddenstate.ops.resampling import enough_for
 from hiddenstate.strategies import Sequential, Unrolled
 from hiddenstate.strategies.auto import CACHED, CHUNK, LONG
