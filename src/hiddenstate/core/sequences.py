@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -251,6 +252,12 @@ class Sequences:
         """A boolean array (sequence, time): True at real steps, False behind a sequence's end."""
         return padding.inside(self.lengths, self.length)
 
+    @cached_property
+    def extent(self) -> tuple[float, float]:
+        """The smallest and the largest value, with zeros where they are missing and behind the ends; found once."""
+        known = self.values if self.observed is None else np.where(self.observed, self.values, 0)
+        return (known.min().item(), known.max().item()) if known.size else (0, 0)
+
     @property
     def has_missing(self) -> bool:
         """Whether any observation, or part of one, is missing."""
@@ -290,10 +297,10 @@ class Sequences:
         values = self.values
         if np.issubdtype(values.dtype, np.floating):
             values = np.nan_to_num(values, nan=0.0) if self.has_missing else values
-            values = values if dtype is None else values.astype(dtype)
+            values = values if dtype is None else values.astype(dtype, copy=False)
         inputs = self.inputs
         if inputs is not None and dtype is not None:
-            inputs = inputs.astype(dtype)
+            inputs = inputs.astype(dtype, copy=False)
         lengths = self.lengths.astype(np.int32) if self.ragged else None
         context = None if self.context is None else self.context.astype(np.int32)
         return Arrays(values, lengths, inputs, self.observed, context)

@@ -29,37 +29,23 @@ from hiddenstate.core.sequences import Arrays
 
 def prototype(model: SequenceModel) -> Distribution:
     """The first read-out with shapes in place of numbers: its event shape and support, for free."""
-    leaves, tree = jax.tree.flatten(eqx.filter(model, eqx.is_array))
-    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
-    static = eqx.filter(model, eqx.is_array, inverse=True)
-    return _prototype(tree, shapes, Static(static, model.inputs))
-
-
-class Static:
-    """The parts of a model that are no arrays, hashed by their structure."""
-
-    def __init__(self, static: Any, inputs: int):
-        self.static, self.inputs = static, inputs
-        leaves, tree = jax.tree.flatten(static)
-        self.signature = (tuple(leaves), tree, inputs)
-
-    def __hash__(self) -> int:
-        return hash(self.signature)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and self.signature == other.signature
+    leaves, tree = jax.tree.flatten(model)
+    kinds = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf for leaf in leaves)
+    return _prototype(tree, kinds, model.inputs)
 
 
 @lru_cache(maxsize=256)
-def _prototype(tree: Any, shapes: tuple, static: Static) -> Distribution:
-    arrays = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes])
+def _prototype(tree: Any, kinds: tuple, inputs: int) -> Distribution:
+    given = [isinstance(kind, jax.ShapeDtypeStruct) for kind in kinds]
 
     def first(arrays):
-        model = eqx.combine(arrays, static.static)
-        u = jnp.zeros(static.inputs, dtype_of(model)) if static.inputs else None
+        arrays = iter(arrays)
+        leaves = [next(arrays) if array else kind for kind, array in zip(kinds, given, strict=True)]
+        model = jax.tree.unflatten(tree, leaves)
+        u = jnp.zeros(inputs, dtype_of(model)) if inputs else None
         return model.readout(model.initial(), u)
 
-    return jax.eval_shape(first, arrays)
+    return jax.eval_shape(first, [kind for kind, array in zip(kinds, given, strict=True) if array])
 
 
 def sequences_for(model: SequenceModel, data: Any) -> Sequences:
@@ -166,7 +152,8 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
             "latent-state model such as hmm or linear-gaussian."
         )
     _check_range(data, dtype_of(model))
-    check_support(distribution.support, _known(data), data.valid, data.names)
+    if not _surely_within(distribution.support, data):
+        check_support(distribution.support, _known(data), data.valid, data.names)
     _check_inputs(model, data)
 
 
@@ -259,10 +246,21 @@ def _known(data: Sequences) -> np.ndarray:
 
 def _check_range(data: Sequences, dtype: np.dtype, what: str = "sequence") -> None:
     """Raise DataError if a value is too large for the model's precision: it would silently become infinite."""
-    large = np.abs(data.values) > np.finfo(dtype).max  # NaN, which is missing, is not
+    most = np.finfo(dtype).max
+    if max(map(abs, data.extent)) <= most:  # not so where there is a NaN
+        return
+    large = np.abs(data.values) > most  # NaN, which is missing, is not
     if large.any():
         sequence, step, *_ = (int(i) for i in np.argwhere(large)[0])
         raise DataError(f"{what} {data.names[sequence]} holds a value beyond the range of {dtype} at step {step}.")
+
+
+def _surely_within(support: Any, data: Sequences) -> bool:
+    """Whether the extent of the values, which is known without looking at each, tells that all are in the support."""
+    base, (low, high) = _base(support), data.extent
+    if _is_symbolic(base):
+        return np.issubdtype(data.values.dtype, np.integer) and base.lower_bound <= low <= high <= base.upper_bound
+    return base is constraints.real and bool(np.isfinite(low) and np.isfinite(high))
 
 
 def check_support(

@@ -12,8 +12,22 @@ from numpyro.distributions import Distribution
 from hiddenstate._types import State
 from hiddenstate.core import ConditionalModel
 from hiddenstate.inference.batches import rebatch
-from hiddenstate.inference.observations import Static
 from hiddenstate.inference.score import step_log_prob
+
+
+class Static:
+    """The parts of a model that are no arrays, hashed by their structure."""
+
+    def __init__(self, static: Any, inputs: int):
+        self.static, self.inputs = static, inputs
+        leaves, tree = jax.tree.flatten(static)
+        self.signature = (tuple(leaves), tree, inputs)
+
+    def __hash__(self) -> int:
+        return hash(self.signature)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and self.signature == other.signature
 
 
 class Pushed(NamedTuple):
