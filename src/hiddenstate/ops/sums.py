@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float
 
-_BLOCK = 1024
+_BLOCK, _FEW = 1024, 8
 
 
 def sum_over_time(values: Float[Array, "*batch time"]) -> Float[Array, "*batch"]:
@@ -19,3 +19,13 @@ def sum_over_time(values: Float[Array, "*batch time"]) -> Float[Array, "*batch"]
     missing = -time % _BLOCK
     padded = jnp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)])
     return sum_over_time(padded.reshape(*values.shape[:-1], -1, _BLOCK).sum(-1))
+
+
+def sum_of_few(values: Float[Array, "*batch column"]) -> Float[Array, "*batch"]:
+    """The sum over the last axis, term by term where there are few.
+
+    Over an axis of two numbers that innermost loop of a compiled reduction costs more than all that it adds up.
+    """
+    if values.shape[-1] > _FEW:
+        return values.sum(-1)
+    return sum((values[..., i] for i in range(1, values.shape[-1])), values[..., 0])

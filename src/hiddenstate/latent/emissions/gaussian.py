@@ -1,5 +1,6 @@
 """Real numbers with light tails."""
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -23,7 +24,9 @@ from hiddenstate.latent.emissions.triangles import (
     inverse_factor,
     least_share,
 )
+from hiddenstate.native import normal
 from hiddenstate.native.streaming import StreamedEmission
+from hiddenstate.ops.sums import sum_of_few
 
 Kind = Literal["full", "diagonal", "spherical", "tied"]
 KINDS = ("full", "diagonal", "spherical", "tied")
@@ -147,8 +150,7 @@ class Gaussian(PartialEmission):
             factor = scale[:, None] * factor_of(self.spread, self.columns)
             factor = jnp.broadcast_to(factor, (self.states, *factor.shape[-2:]))
             return MultivariateNormalDistribution(self.means, scale_tril=factor, validate_args=False)
-        spread = jnp.broadcast_to(self.spread, (self.states, 1)) if self._matrices else self._deviations
-        deviations = scale * jnp.exp(spread)
+        deviations = scale * jnp.exp(self._independent)
         if self.scalar:
             return NormalDistribution(self.means, deviations[:, 0], validate_args=False)
         return NormalDistribution(self.means, deviations, validate_args=False).to_event(1)
@@ -160,8 +162,11 @@ class Gaussian(PartialEmission):
         else:
             white = (self._apart(x) - self.offsets) * jnp.exp(-self._deviations)
             size = self._deviations.sum(-1)
-        units = jnp.log(self.scale.value).sum() + 0.5 * LOG_2_PI * self.columns
-        return -0.5 * (white**2).sum(-1) - size - units
+        return -0.5 * sum_of_few(white**2) - size - self._units
+
+    @property
+    def _units(self) -> Float[Array, ""]:
+        return jnp.log(self.scale.value).sum() + 0.5 * LOG_2_PI * self.columns
 
     def _white(self, x: Any) -> Float[Array, "states column"]:
         """Deviations from the means as independent standard normal numbers.
@@ -187,7 +192,39 @@ class Gaussian(PartialEmission):
             return super().partial_log_likelihoods(jnp.asarray(x, self.offsets.dtype), u, observed)
         white = (self._apart(x) - self.offsets) * jnp.exp(-self._deviations)
         each = -0.5 * white**2 - self._deviations - jnp.log(self.scale.value) - 0.5 * LOG_2_PI
-        return jnp.where(observed, each, 0.0).sum(-1)
+        return sum_of_few(jnp.where(observed, each, 0.0))
+
+    @property
+    def log_likelihoods_natively(self) -> Callable[..., Float[Array, "time states"]]:
+        """The log-densities of all steps by a kernel, where entries are independent."""
+        deviations, scale = self._independent, self.scale.value
+        given = self.centres.value, scale * self.offsets, jnp.exp(-deviations) / scale
+        constants = -deviations.sum(-1) - self._units
+        return lambda steps: normal.log_densities(*given, constants, self._table(steps), steps.valid)
+
+    @property
+    def statistics_natively(self) -> Callable[..., "Moments"]:
+        """The statistics of all steps by a kernel, where entries are independent."""
+        centres, scale = self.centres.value, self.scale.value
+        given = centres, jnp.zeros_like(centres), jnp.broadcast_to(1 / scale, self._independent.shape)
+
+        def moments(weights: Float[Array, "time states"], steps: Steps) -> Moments:
+            weight, first, second = normal.moments(*given, weights, self._table(steps), steps.valid)
+            if self._matrices:
+                return Moments(weight, first, second[..., None])
+            return Moments(jnp.broadcast_to(weight[:, None], first.shape), first, second)
+
+        return moments
+
+    @property
+    def _independent(self) -> Float[Array, "states column"]:
+        """The logarithms of deviations where entries are independent: single numbers, and all but matrices."""
+        if self._matrices and not self.scalar:
+            raise AttributeError("a Gaussian emission with matrices has no kernel.")
+        return jnp.broadcast_to(self.spread, (self.states, 1)) if self._matrices else self._deviations
+
+    def _table(self, steps: Steps) -> Float[Array, "time column"]:
+        return jnp.asarray(steps.values, self.offsets.dtype).reshape(steps.length, self.columns)
 
     def _apart(self, x: Any) -> Float[Array, "states column"]:
         """How far an observation lies from the centres, in units."""
@@ -197,9 +234,7 @@ class Gaussian(PartialEmission):
     @property
     def streamed(self) -> StreamedEmission:
         """What a compiled stream takes of it."""
-        if self._matrices and not self.scalar:
-            raise AttributeError("a Gaussian emission with matrices has no compiled stream.")
-        deviations = jnp.broadcast_to(self.spread, (self.states, 1)) if self._matrices else self._deviations
+        deviations = self._independent
         at_mean = -deviations - jnp.log(self.scale.value) - 0.5 * LOG_2_PI
         arrays = self.centres.value.T, self.offsets.T, jnp.exp(-deviations).T, at_mean.T
         return StreamedEmission("normal", "real", self.event_shape, arrays, self.scale.value)

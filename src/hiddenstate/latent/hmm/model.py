@@ -197,7 +197,7 @@ class HMM(SequenceModel):
     def score_sequence(self, state: State, steps: Steps, strategy: Strategy) -> tuple[Float[Array, " time"], State]:
         """The log-probability of every step, with a derivative that costs one backward recursion."""
         belief, past = (state.belief, state.past) if self.emission.history else (state, None)
-        seen, chain = self._log_likelihoods(steps, past), self._chain(steps)
+        seen, chain = self._log_likelihoods(steps, past, strategy), self._chain(steps)
         if isinstance(strategy, Associative):
             found = parallel.forward(chain, belief, seen, steps.valid)
             evidence, final = found.evidence, found.final
@@ -232,7 +232,7 @@ class HMM(SequenceModel):
     def most_likely_states(self, steps: Steps, strategy: Strategy) -> Decoded:
         """The path of Viterbi, and its log-probability with the observations."""
         chain, belief = self._chain(steps), self._first_belief()
-        seen = self._log_likelihoods(steps, self._first_past())
+        seen = self._log_likelihoods(steps, self._first_past(), strategy)
         if self._recursions(strategy) is compiled:
             path, each = compiled.best_path(chain, belief, seen, steps.valid)
         else:
@@ -265,7 +265,8 @@ class HMM(SequenceModel):
         pasts = None
         if self.emission.history:
             pasts = self._pasts(steps, self._first_past())
-        emitted = self.emission.statistics(weights, steps, pasts)
+        natively = self._by_kernel("statistics_natively", steps, strategy)
+        emitted = natively(weights, steps) if natively else self.emission.statistics(weights, steps, pasts)
         return Statistics(first, counts, emitted, weights.sum(0)), total
 
     def maximise(
@@ -412,11 +413,23 @@ class HMM(SequenceModel):
         return Lagged(beliefs, pasts), Lagged(final, last)
 
     def _forward(self, steps: Steps, strategy: Strategy) -> tuple[Chain, Float[Array, "time state"], Any]:
-        chain, seen = self._chain(steps), self._log_likelihoods(steps, self._first_past())
+        chain, seen = self._chain(steps), self._log_likelihoods(steps, self._first_past(), strategy)
         return chain, seen, self._recursions(strategy).forward(chain, self._first_belief(), seen, steps.valid)
 
-    def _log_likelihoods(self, steps: Steps, past: Any) -> Float[Array, "time state"]:
+    def _by_kernel(self, capability: str, steps: Steps, strategy: Strategy | None) -> Callable[..., Any] | None:
+        """What a kernel computes of the emissions of all steps, where there is one and nothing is missing."""
+        if not isinstance(strategy, Native) or steps.observed is not None:
+            return None
+        try:
+            return own(self.emission, capability)
+        except AttributeError:
+            return None
+
+    def _log_likelihoods(self, steps: Steps, past: Any, strategy: Strategy | None = None) -> Float[Array, "time state"]:
         """log p(x_t | z_t) of all steps at once."""
+        natively = self._by_kernel("log_likelihoods_natively", steps, strategy)
+        if natively:
+            return natively(steps)
         if past is not None:
             return jax.vmap(self.emission.log_likelihoods)(steps.values, steps.inputs, self._pasts(steps, past))
         if steps.observed is None:
