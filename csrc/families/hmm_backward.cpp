@@ -24,9 +24,13 @@ struct Run {
   int64_t sequence, left;  // `left` steps are before where it is
   int64_t inside, rows;    // `inside` of these in its piece of time, of which the buffers hold `rows` steps
   bool last;               // nothing follows
-  T *filtered, *ratios;    // rows: f, and g, in whose place the results come
+  T *filtered, *ratios;    // rows: f of many states, and g, in whose place the results come
+  T *likely, *factors;     // of few states: g is a row without padding times a factor
   T *adjoints;             // one row more: a_t .. a_{t + steps}
   T *moved, *slopes;
+  T *chain;                // of few states: a_t of the last step, up to what cancels; see `few`
+  T expected;              // of few states: f_t . v of the next step, where it is known
+  bool known;
   T *recent, *sums;
   int64_t pieces;
 };
@@ -62,6 +66,23 @@ void likelihood_ratios(const T* seen, const T* top, const T* total, int64_t left
   }
 }
 
+// The same for states that fit into one vector, in rows without padding, before they are divided by the total and zero
+// where f is; and the inverse totals. Each row is written over what the one before wrote too much.
+template <class T, int W>
+void packed_likelihoods(const T* seen, const T* top, const T* total, int64_t left, int64_t states, int64_t steps, T* out,
+                        T* factors) {
+  for (int64_t t = 0; t < steps; ++t) {
+    const Row<T, W> v = read<T, W>(seen + t * states, states, left - t * states, T(0));
+    put<T, W>(out + t * states, top[t] > -T(INFINITY) ? v - top[t] : row_of<T, W>(T(0)));
+  }
+  const int64_t size = (steps - 1) * states + W;
+  for (int64_t i = 0; i < size; i += Lanes<T>::count) store<T>(out + i, exp_normal<T>(load<T>(out + i)));
+  for (int64_t t = 0; t < steps; t += Lanes<T>::count) {
+    const int count = int(std::min<int64_t>(steps - t, Lanes<T>::count));
+    store<T>(factors + t, T(1) / load_some<T>(total + t, count, T(1)));
+  }
+}
+
 template <class T>
 class Backward {
  public:
@@ -70,7 +91,7 @@ class Backward {
         pitch_(pitch_of<T>(in.states)),
         piece_(std::max<int64_t>(16, std::min<int64_t>(256, KEPT / pitch_))),
         rows_((piece_ + 1) * pitch_ + Lanes<T>::count),
-        size_(3 * rows_ + pitch_ + piece_ + Lanes<T>::count),
+        size_(4 * rows_ + 2 * pitch_ + 2 * (piece_ + Lanes<T>::count)),
         square_(pitch_ * pitch_),
         memory_(TOGETHER * size_),
         squares_(2 * square_ * TOGETHER) {}
@@ -90,7 +111,10 @@ class Backward {
     run.ratios = run.filtered + rows_;
     run.adjoints = run.ratios + rows_;
     run.moved = run.adjoints + rows_;
-    run.slopes = run.moved + pitch_;
+    run.chain = run.moved + pitch_;
+    run.slopes = run.chain + pitch_;
+    run.factors = run.slopes + piece_ + Lanes<T>::count;
+    run.likely = run.factors + piece_ + Lanes<T>::count;
     run.recent = squares_.get() + 2 * i * square_;
     run.sums = run.recent + square_;
   }
@@ -138,33 +162,59 @@ class Backward {
     const int64_t at = run.sequence * in_.time + run.left - steps, left = (in_.time - (run.left - steps)) * states;
     run.inside = run.rows = steps;
     std::memmove(run.adjoints + steps * pitch_, run.adjoints, size_t(pitch_) * sizeof(T));
-    read_rows<T, W>(in_.filtered + at * states, left, states, pitch_, steps, run.filtered);
-    likelihood_ratios<T, W>(in_.likelihoods + at * states, in_.top + at, in_.total + at, left, states, pitch_, steps,
-                            run.filtered, run.ratios);
+    std::memcpy(run.chain, run.adjoints + steps * pitch_, size_t(pitch_) * sizeof(T));
+    run.known = in_.smooth && !run.last;
+    const T *const seen = in_.likelihoods + at * states, *const top = in_.top + at, *const total = in_.total + at;
+    if (pitch_ > W) {
+      read_rows<T, W>(in_.filtered + at * states, left, states, pitch_, steps, run.filtered);
+      likelihood_ratios<T, W>(seen, top, total, left, states, pitch_, steps, run.filtered, run.ratios);
+    } else {
+      packed_likelihoods<T, W>(seen, top, total, left, states, steps, run.likely, run.factors);
+    }
     if (in_.d_evidence) std::memcpy(run.slopes, in_.d_evidence + at, size_t(steps) * sizeof(T));
   }
 
-  // The states fit into one vector, which stays in a register except at the ends and where more is asked.
+  // The states fit into one vector. The next step waits for v alone, not for f_t . v, which is the same for all t up to
+  // rounding: one to smooth, otherwise the slope of the step behind. So a_t goes on without what rounding did to it, which
+  // cancels where results divide by f_t . v, or take it off; each piece of time begins anew from such a result.
   template <int W, int N, int B>
   void few(Run<T>* const* runs, int64_t count, int64_t steps) {
     const HeldMatrix<T, W, N, B> held(in_.matrix);
     const bool smooth = in_.smooth, more = in_.d_filtered || in_.d_predicted;
+    const int64_t states = in_.states;
     for (int64_t step = 0; step < steps; ++step)
       for (int64_t r = 0; r < count; ++r) {
         Run<T>& run = *runs[r];
         const int64_t t = --run.inside;
         --run.left;
-        const Row<T, W> moved = held.product(run.adjoints + (t + 1) * W);
-        const bool possible = in_.top[run.sequence * in_.time + run.left] > -T(INFINITY);
-        if (__builtin_expect(run.last || more || !possible, 0)) {
+        const Row<T, W> moved = held.product(run.chain);
+        const int64_t at = run.sequence * in_.time + run.left, left = (in_.time - run.left) * states;
+        const Row<T, W> f = read<T, W>(in_.filtered + at * states, states, left, T(0));
+        const Row<T, W> likely = get<T, W>(run.likely + t * states) * run.factors[t];
+        const Row<T, W> g = f > T(0) ? likely : row_of<T, W>(T(0));
+        T* const adjoint = run.adjoints + t * W;
+        if (__builtin_expect(run.last || more || !(in_.top[at] > -T(INFINITY)), 0)) {
           put<T, W>(run.moved, moved);
+          put<T, W>(run.filtered + t * W, f);
+          put<T, W>(run.ratios + t * W, g);
           condition<W>(run);
+          put<T, W>(run.chain, get<T, W>(adjoint));
+          run.known = smooth;
           continue;
         }
-        const Row<T, W> f = get<T, W>(run.filtered + t * W), g = get<T, W>(run.ratios + t * W);
         const T sum = sum_of<T, W>(f * moved);
-        const Row<T, W> v = smooth ? moved * (T(1) / sum) : moved + (run.slopes[t] - sum);
-        put<T, W>(run.adjoints + t * W, g * v);
+        Row<T, W> v;
+        if (smooth) {
+          put<T, W>(run.chain, g * moved);
+          v = moved * (T(1) / sum);
+        } else {
+          const T slope = run.slopes[t];
+          put<T, W>(run.chain, g * (moved + (slope - (__builtin_expect(run.known, 1) ? run.expected : sum))));
+          v = moved + (slope - sum);
+          run.expected = slope;
+          run.known = true;
+        }
+        put<T, W>(adjoint, g * v);
         put<T, W>(run.ratios + t * W, f * v);
       }
   }
@@ -232,7 +282,9 @@ class Backward {
   void settle(Run<T>& run) {
     const int64_t states = in_.states, at = run.sequence * in_.time + run.left;
     write_rows<T, W>(in_.rows + at * states, run.ratios, nullptr, run.rows, states, pitch_);
-    add_outer<T, W>(run.filtered, run.adjoints + pitch_, run.rows, states, pitch_, run.recent);
+    const bool few = pitch_ == W;
+    const T* const filtered = few ? in_.filtered + at * states : run.filtered;
+    add_outer<T, W>(filtered, few ? states : pitch_, run.adjoints + pitch_, run.rows, states, pitch_, run.recent);
     if (++run.pieces % SETTLED == 0) join(run);
   }
 

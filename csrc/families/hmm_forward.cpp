@@ -53,7 +53,8 @@ struct Run {
   const T* seen;  // log-likelihoods from `at` on
   T scale;        // the belief is scale times a distribution
   T* belief;
-  T *weights, *before;     // rows: likelihoods, then joint weights; beliefs before the observations
+  T *likely;               // rows without padding, of few states: likelihoods
+  T *weights, *before;     // rows: likelihoods of many states, then joint weights; beliefs before the observations
   T *top, *sum, *divisor;  // total = sum / divisor
   T *scales;
 };
@@ -76,6 +77,20 @@ void exponentials(const T* seen, int64_t left, int64_t states, int64_t pitch, in
     for (int64_t j = W; j < pitch; j += W) put<T, W>(row + j, get<T, W>(row + j) - shift);
   }
   for (int64_t i = 0; i < steps * pitch; i += Lanes<T>::count) store<T>(out + i, exp_normal<T>(load<T>(out + i)));
+}
+
+// The same for states that fit into one vector, in rows without padding: no time goes into exponentials of padding. Each
+// row is written over what the one before wrote too much.
+template <class T, int W>
+void packed_exponentials(const T* seen, int64_t left, int64_t states, int64_t steps, T* out, T* top) {
+  for (int64_t t = 0; t < steps; ++t) {
+    const Row<T, W> v = read<T, W>(seen + t * states, states, left - t * states, -T(INFINITY));
+    const T largest = max_of<T, W>(v), shift = largest > -T(INFINITY) ? largest : T(0);
+    top[t] = largest;
+    put<T, W>(out + t * states, v - shift);
+  }
+  const int64_t size = (steps - 1) * states + W;  // the last row with its padding
+  for (int64_t i = 0; i < size; i += Lanes<T>::count) store<T>(out + i, exp_normal<T>(load<T>(out + i)));
 }
 
 // The joint weights of one step by their logarithms, where likelihoods relative to the largest of all are too small:
@@ -112,24 +127,25 @@ __attribute__((noinline)) void by_logarithms(Run<T>& run, int64_t t, int64_t sta
   run.divisor[t] = T(1);
 }
 
-// The states fit into one vector: beliefs stay in registers.
+// The states fit into one vector: beliefs stay in registers. They are zero in the padding, whatever likelihoods are there.
 template <class T, int W, int N, int B, int R>
 void advance_few(Run<T>* const* runs, int64_t states, const T* matrix, int64_t steps) {
   const HeldMatrix<T, W, N, B> held(matrix);
   Row<T, W> belief[R];
   T scale[R];
+  const T* likely[R];
   T *weights[R], *before[R], *sums[R], *divisors[R], *scales[R];
   for (int r = 0; r < R; ++r) {
     const Run<T>& run = *runs[r];
     belief[r] = get<T, W>(run.belief), scale[r] = run.scale;
-    weights[r] = run.weights, before[r] = run.before;
+    likely[r] = run.likely, weights[r] = run.weights, before[r] = run.before;
     sums[r] = run.sum, divisors[r] = run.divisor, scales[r] = run.scales;
   }
   for (int64_t t = 0; t < steps; ++t) {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       T* const row = weights[r] + t * W;
-      const Row<T, W> joint = belief[r] * get<T, W>(row);
+      const Row<T, W> joint = belief[r] * get<T, W>(likely[r] + t * states);
       T sum = sum_of<T, W>(joint);
       put<T, W>(row, joint);
       if (before[r]) put<T, W>(before[r] + t * W, belief[r]), scales[r][t] = scale[r];
@@ -204,7 +220,7 @@ class Forward {
       : in_(in),
         pitch_(pitch_of<T>(in.states)),
         piece_(std::max<int64_t>(8, std::min<int64_t>(256, KEPT / pitch_))),
-        size_(pitch_ + 2 * (piece_ * pitch_ + Lanes<T>::count) + 5 * (piece_ + Lanes<T>::count)),
+        size_(pitch_ + 3 * (piece_ * pitch_ + Lanes<T>::count) + 5 * (piece_ + Lanes<T>::count)),
         memory_(TOGETHER * size_) {}
 
   void run(int64_t begin, int64_t end) {
@@ -220,7 +236,8 @@ class Forward {
   void lay_out(Run<T>& run, T* memory) {
     const int64_t rows = piece_ * pitch_ + Lanes<T>::count, column = piece_ + Lanes<T>::count;
     run.belief = memory;
-    run.weights = memory + pitch_;
+    run.likely = memory + pitch_;
+    run.weights = run.likely + rows;
     run.before = in_.predicted ? run.weights + rows : nullptr;
     run.top = run.weights + 2 * rows;
     run.sum = run.top + column;
@@ -246,7 +263,11 @@ class Forward {
       constexpr int W = decltype(width)::value;
       for (int64_t i = 0; i < count; ++i) {
         Run<T>& run = *runs[i];
-        exponentials<T, W>(run.seen, (in_.time - run.at) * states, states, pitch_, steps, run.weights, run.top);
+        const int64_t left = (in_.time - run.at) * states;
+        if (pitch_ > W)
+          exponentials<T, W>(run.seen, left, states, pitch_, steps, run.weights, run.top);
+        else
+          packed_exponentials<T, W>(run.seen, left, states, steps, run.likely, run.top);
       }
       if (pitch_ > W)
         advance_many<T, W>(count, runs, states, pitch_, in_.matrix, steps);

@@ -246,7 +246,7 @@ def _known(data: Sequences) -> np.ndarray:
 
 def _check_range(data: Sequences, dtype: np.dtype, what: str = "sequence") -> None:
     """Raise DataError if a value is too large for the model's precision: it would silently become infinite."""
-    most = np.finfo(dtype).max
+    most = float(np.finfo(dtype).max)
     if max(map(abs, data.extent)) <= most:  # not so where there is a NaN
         return
     large = np.abs(data.values) > most  # NaN, which is missing, is not
