@@ -192,6 +192,27 @@ def test_a_sequence_does_not_depend_on_its_batch(precision, states):
 
 @needs_kernels
 @each_precision
+@pytest.mark.parametrize("states", [2, 5, 8, 20])
+def test_long_sequences_lose_nothing_on_the_way_back(precision, states):
+    """Over several pieces of time, with slopes of any size, and observations that nothing could have given."""
+    *numbers, valid = example(states, [700, 257, 1, 513], True, states)
+    random = np.random.default_rng(states)
+    weights, ends = random.normal(size=valid.shape), random.normal(size=(len(valid), states))
+    given = [jnp.asarray(a, precision) for a in (*numbers, weights, ends)]
+    exact = [jnp.asarray(np.asarray(a), "float64") for a in given]
+    expected = (
+        jax.jit(jax.vmap(in_sequence, (None, None, 0, 0)))(*exact[:3], valid)[1:5],
+        scored(lambda m, *rest: recursions.score(False, Dense(m), *rest))(*exact[:3], valid, *exact[3:]),
+    )
+    beliefs = jax.jit(jax.vmap(by_kernels, (None, None, 0, 0)))
+    slopes = scored(lambda *arguments: hmm.forward(*arguments)[:2])
+    run = lambda: (beliefs(*given[:3], valid)[1:5], slopes(*given[:3], valid, *given[3:]))  # noqa: E731
+    for found in on_each_instruction_set(run):
+        assert_close(found, expected)
+
+
+@needs_kernels
+@each_precision
 @pytest.mark.parametrize("states", [6, 14, 40])
 def test_likelihoods_of_states_that_cannot_be_are_of_no_matter(precision, states):
     """Relative to them those of the others would be zero; and a tiny belief that a likelihood makes up for counts."""

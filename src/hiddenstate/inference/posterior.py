@@ -9,6 +9,9 @@ are the sequence's `hiddenstate.core.Steps` and `strategy` is resolved already.
 - ``most_likely_states(steps, strategy)``: a `Decoded`, the jointly most probable states.
 - ``sample_states(steps, strategy, key)``: one draw of all states from p(z | x).
 - ``expected_statistics(steps, strategy)``: what `maximise` needs, and the log-probability (see `hs.EM`).
+
+``filter_with_evidence``, ``smooth_with_evidence`` and ``fixed_lag_with_evidence``, where the class that defines the
+method has them too, give the log-probability of every step beside it; elsewhere a second pass finds what is impossible.
 """
 
 from typing import Any, NamedTuple
@@ -95,8 +98,18 @@ def sample_states(
 
 def _posterior(model: SequenceModel, data: Any, strategy: Strategy, capability: str, *options: Any) -> Any:
     data = _checked(model, data, capability)
-    refuse_impossible(model, data, strategy)
-    return _mapped(model, arrays_for(model, data), strategy, capability, options)
+    beside = f"{capability}_with_evidence"
+    if _home(model, beside) is None or _home(model, beside) is not _home(model, capability):
+        refuse_impossible(model, data, strategy)
+        return _mapped(model, arrays_for(model, data), strategy, capability, options)
+    found, log_probs = _mapped(model, arrays_for(model, data), strategy, beside, options)
+    _refuse(model, data, log_probs)
+    return found
+
+
+def _home(model: SequenceModel, method: str) -> type | None:
+    """The class that defines a model's method: a subclass may have a new one without having what goes with it."""
+    return next((kind for kind in type(model).__mro__ if method in vars(kind)), None)
 
 
 def _checked(model: SequenceModel, data: Any, capability: str) -> Sequences:
@@ -110,7 +123,14 @@ def _checked(model: SequenceModel, data: Any, capability: str) -> Sequences:
 
 def refuse_impossible(model: SequenceModel, data: Sequences, strategy: Strategy = Auto()) -> None:
     """Raise DataError at the first observation that has probability zero given those before it."""
-    nothing = np.asarray(step_log_probs(model, data, strategy=strategy)) == -np.inf
+    _refuse(model, data, step_log_probs(model, data, strategy=strategy))
+
+
+def _refuse(model: SequenceModel, data: Sequences, log_probs: Float[Array, "sequence time"]) -> None:
+    """The same from the log-probabilities of all steps; of those that are only context none is refused."""
+    nothing = np.asarray(log_probs) == -np.inf
+    if data.context is not None:
+        nothing &= np.arange(nothing.shape[1]) >= data.context[:, None]
     if nothing.any():
         sequence, step = (int(i) for i in np.argwhere(nothing)[0])
         got = np.asarray(data.values[sequence, step]).tolist()

@@ -212,22 +212,37 @@ class HMM(SequenceModel):
 
     def filter(self, steps: Steps, strategy: Strategy) -> Float[Array, "time state"]:
         """p(z_t | x_1 .. x_t)."""
+        return self.filter_with_evidence(steps, strategy)[0]
+
+    def filter_with_evidence(self, steps: Steps, strategy: Strategy) -> tuple[Array, Float[Array, " time"]]:
+        """The same, and the log-probability of every step."""
         chain, _, found = self._forward(steps, strategy)
-        return recursions.hold(chain.mapped("collapse", found.filtered), steps.valid)
+        return recursions.hold(chain.mapped("collapse", found.filtered), steps.valid), found.evidence
 
     def smooth(self, steps: Steps, strategy: Strategy) -> Smoothed:
         """p(z_t | x_1 .. x_T) and the pairs of neighbours."""
+        return self.smooth_with_evidence(steps, strategy)[0]
+
+    def smooth_with_evidence(self, steps: Steps, strategy: Strategy) -> tuple[Smoothed, Float[Array, " time"]]:
+        """The same, and the log-probability of every step."""
         chain, _, found = self._forward(steps, strategy)
         marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
         ratios = (compiled if isinstance(strategy, Native) else recursions).ratios(found, marginals, steps.valid)
         pairs = self._pairs(chain, found, ratios)
-        return Smoothed(recursions.hold(chain.mapped("collapse", marginals), steps.valid), pairs)
+        held = recursions.hold(chain.mapped("collapse", marginals), steps.valid)
+        return Smoothed(held, pairs), found.evidence
 
     def fixed_lag(self, steps: Steps, strategy: Strategy, lag: int) -> Float[Array, "time state"]:
         """p(z_t | x_1 .. x_{t+lag})."""
+        return self.fixed_lag_with_evidence(steps, strategy, lag)[0]
+
+    def fixed_lag_with_evidence(
+        self, steps: Steps, strategy: Strategy, lag: int
+    ) -> tuple[Array, Float[Array, " time"]]:
+        """The same, and the log-probability of every step."""
         chain, seen, found = self._forward(steps, strategy)
         marginals = recursions.fixed_lag(chain, found, seen, lag, steps.valid)
-        return recursions.hold(chain.mapped("collapse", marginals), steps.valid)
+        return recursions.hold(chain.mapped("collapse", marginals), steps.valid), found.evidence
 
     def most_likely_states(self, steps: Steps, strategy: Strategy) -> Decoded:
         """The path of Viterbi, and its log-probability with the observations."""
