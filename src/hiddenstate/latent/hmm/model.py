@@ -282,7 +282,9 @@ class HMM(SequenceModel):
             pasts = self._pasts(steps, self._first_past())
         natively = self._by_kernel("statistics_natively", steps, strategy)
         emitted = natively(weights, steps) if natively else self.emission.statistics(weights, steps, pasts)
-        return Statistics(first, counts, emitted, weights.sum(0)), total
+        # By kernels, sums of moves are there already: every step but the first is the end of one.
+        occupancy = first + counts.sum(0) if isinstance(strategy, Native) and how != "gradient" else weights.sum(0)
+        return Statistics(first, counts, emitted, occupancy), total
 
     def maximise(
         self, statistics: Statistics, *, prior: Prior | None = None, only: tuple[str, ...] | None = None
