@@ -174,9 +174,9 @@ class Backward {
     if (in_.d_evidence) std::memcpy(run.slopes, in_.d_evidence + at, size_t(steps) * sizeof(T));
   }
 
-  // The states fit into one vector. The next step waits for v alone, not for f_t . v, which is the same for all t up to
-  // rounding: one to smooth, otherwise the slope of the step behind. So a_t goes on without what rounding did to it, which
-  // cancels where results divide by f_t . v, or take it off; each piece of time begins anew from such a result.
+  // The states fit into one vector. The next step waits for v alone, not for f_t . v, which is known up to rounding: one to
+  // smooth, otherwise the slope of the step behind. So a_t goes on with what rounding did to it, which cancels where
+  // results divide by f_t . v, or take it off; each piece of time begins anew from such a result.
   template <int W, int N, int B>
   void few(Run<T>* const* runs, int64_t count, int64_t steps) {
     const HeldMatrix<T, W, N, B> held(in_.matrix);

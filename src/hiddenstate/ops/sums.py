@@ -24,7 +24,7 @@ def sum_over_time(values: Float[Array, "*batch time"]) -> Float[Array, "*batch"]
 def sum_of_few(values: Float[Array, "*batch column"]) -> Float[Array, "*batch"]:
     """The sum over the last axis, term by term where there are few.
 
-    Over an axis of two numbers that innermost loop of a compiled reduction costs more than all that it adds up.
+    Compiled as a reduction, an innermost loop over two numbers costs far more than computing what it adds up.
     """
     if values.shape[-1] > _FEW:
         return values.sum(-1)
