@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "kernels/state.h"
+#include "kernels/outside.h"
 
 namespace hs {
 namespace HS_ISA {
@@ -20,14 +20,15 @@ HS_INLINE Vec<T> mixed(Vec<T> z, Vec<T> n, Vec<T> h) {
 // The step of one vector of units of the active rows, from W h in `sums`.
 template <class T, bool whole>
 __attribute__((noinline)) void forward_units(const GRUForward<T>& in, int64_t active, int64_t t, int64_t unit,
-                                             Units<T, whole> part, const T* sums, const T* now, T* next) {
+                                             Units<T, whole> part, const Elements<T>& elements, const T* sums,
+                                             const T* now, T* next) {
   constexpr int width = Lanes<T>::count;
   const int64_t units = in.units, stride = stride_of<T>(units);
   const Vec<T> bias = in.bias ? part.get(in.bias + unit) : Vec<T>{};
   for (int64_t row = 0; row < active; ++row, sums += GATES * width) {
     const int64_t step = in.rows.sequence[row] * in.rows.time + t, at = step * GATES * units + unit;
-    const T* e = in.elements + at;
-    for (int g = 0; g < GATES; ++g) __builtin_prefetch(e + (GATES + g) * units);
+    const T* e = elements.of(row, t) + unit;
+    for (int g = 0; g < GATES; ++g) __builtin_prefetch(e + elements.stride() + g * units);
     const Vec<T> recurrent = load<T>(sums + 2 * width) + bias;
     const Vec<T> r = sigmoid<T>(part.get(e) + load<T>(sums));
     const Vec<T> z = sigmoid<T>(part.get(e + units) + load<T>(sums + width));
@@ -50,13 +51,15 @@ void forward_after(const GRUForward<T>& in) {
   const Scratch<T> first(size), second(size), sums(count * GATES * width);
   T *now = first, *next = second;
   begin_rows<T>(in.rows, units, in.start, in.states, in.final, now);
+  Elements<T> elements(in.rows, in.outside, GATES * units);
   int64_t active = count;
   for (int64_t t = 0; (active = in.rows.active(t, active)) > 0; ++t) {
+    elements.reach(t, active);
     const T* panel = in.packed;
     over_units<T>(units, [&](int64_t unit, auto part) {
       multiply<T, GATES>(active, now, stride_of<T>(units), panel, units, sums);
       panel += units * GATES * width;
-      forward_units<T>(in, active, t, unit, part, sums, now, next);
+      forward_units<T>(in, active, t, unit, part, elements, sums, now, next);
     });
     std::swap(now, next);
   }
@@ -99,6 +102,7 @@ void backward_after(const GRUBackward<T>& in) {
   end_rows<T>(in.rows, units, in.d_states, in.d_final, d_h);
   clear_behind<T>(in.rows, GATES * units, in.d_elements);
   clear_behind<T>(in.rows, units, in.d_recurrent);
+  PulledInputs<T> inputs(in.rows, in.outside, GATES * units);
   for (int64_t t = in.rows.time - 1; t >= 0; --t) {
     const int64_t active = in.rows.active(t, count);
     if (!active) continue;
@@ -106,6 +110,7 @@ void backward_after(const GRUBackward<T>& in) {
       backward_units<T>(in, active, t, unit, part, d_h, d_gates);
     });
     pull_rows<T, true>(in.rows, active, units, GATES * units, t, d_gates, in.packed, in.d_states, sums, d_h);
+    inputs.after(t, in.d_elements);
   }
   put_rows<T>(in.rows, units, d_h, in.d_start);
 }
@@ -113,13 +118,15 @@ void backward_after(const GRUBackward<T>& in) {
 // r and z of one vector of units; r h and z into rows of their own.
 template <class T, bool whole>
 __attribute__((noinline)) void open_units(const GRUForward<T>& in, int64_t active, int64_t t, int64_t unit,
-                                          Units<T, whole> part, const T* sums, const T* now, T* z_rows, T* reset_rows) {
+                                          Units<T, whole> part, const Elements<T>& elements, const T* sums,
+                                          const T* now, T* z_rows, T* reset_rows) {
   constexpr int width = Lanes<T>::count;
   const int64_t units = in.units, stride = stride_of<T>(units);
   for (int64_t row = 0; row < active; ++row, sums += 2 * width) {
     const int64_t at = (in.rows.sequence[row] * in.rows.time + t) * GATES * units + unit;
-    const Vec<T> r = sigmoid<T>(part.get(in.elements + at) + load<T>(sums));
-    const Vec<T> z = sigmoid<T>(part.get(in.elements + at + units) + load<T>(sums + width));
+    const T* e = elements.of(row, t) + unit;
+    const Vec<T> r = sigmoid<T>(part.get(e) + load<T>(sums));
+    const Vec<T> z = sigmoid<T>(part.get(e + units) + load<T>(sums + width));
     store<T>(z_rows + row * stride + unit, z);
     store<T>(reset_rows + row * stride + unit, r * load<T>(now + row * stride + unit));
     if (in.gates) part.put(in.gates + at, r), part.put(in.gates + at + units, z);
@@ -129,15 +136,17 @@ __attribute__((noinline)) void open_units(const GRUForward<T>& in, int64_t activ
 // n and the new state, for the vectors of one panel, from W_n (r h) in `sums`.
 template <class T>
 __attribute__((noinline)) void close_panel(const GRUForward<T>& in, int64_t active, int64_t t, int64_t first,
-                                           int vectors, const T* sums, const T* z_rows, const T* now, T* next) {
+                                           int vectors, const Elements<T>& elements, const T* sums,
+                                           const T* z_rows, const T* now, T* next) {
   constexpr int width = Lanes<T>::count;
   const int64_t units = in.units, stride = stride_of<T>(units), left = units - first;
   for (int64_t row = 0; row < active; ++row, sums += vectors * width) {
     const int64_t at = (in.rows.sequence[row] * in.rows.time + t) * GATES * units + 2 * units + first;
     const int64_t place = row * stride + first;
+    const T* e = elements.of(row, t) + 2 * units + first;
     T* to = after_step(in.rows, units, row, t, in.states, in.final) + first;
     over_units<T>(left < vectors * width ? left : vectors * width, [&](int64_t unit, auto part) {
-      const Vec<T> n = tanh<T>(part.get(in.elements + at + unit) + load<T>(sums + unit));
+      const Vec<T> n = tanh<T>(part.get(e + unit) + load<T>(sums + unit));
       const Vec<T> h = mixed<T>(load<T>(z_rows + place + unit), n, load<T>(now + place + unit));
       store<T>(next + place + unit, h);
       part.put(to + unit, h);
@@ -153,17 +162,19 @@ void forward_before(const GRUForward<T>& in) {
   const Scratch<T> first(size), second(size), z(size), reset(size), sums(count * WIDEST * width);
   T *now = first, *next = second;
   begin_rows<T>(in.rows, units, in.start, in.states, in.final, now);
+  Elements<T> elements(in.rows, in.outside, GATES * units);
   int64_t active = count;
   for (int64_t t = 0; (active = in.rows.active(t, active)) > 0; ++t) {
+    elements.reach(t, active);
     const T* panel = in.packed;
     over_units<T>(units, [&](int64_t unit, auto part) {
       multiply<T, 2>(active, now, stride, panel, units, sums);
       panel += units * 2 * width;
-      open_units<T>(in, active, t, unit, part, sums, now, z, reset);
+      open_units<T>(in, active, t, unit, part, elements, sums, now, z, reset);
     });
     for (int64_t p = 0; p < panels_of<T>(units); ++p) {
       const int vectors = multiply_panel<T>(active, reset, stride, in.packed_candidate, units, units, p, sums);
-      close_panel<T>(in, active, t, p * WIDEST * width, vectors, sums, z, now, next);
+      close_panel<T>(in, active, t, p * WIDEST * width, vectors, elements, sums, z, now, next);
     }
     std::swap(now, next);
   }
@@ -215,6 +226,7 @@ void backward_before(const GRUBackward<T>& in) {
   const Scratch<T> sums(count * WIDEST * width);
   end_rows<T>(in.rows, units, in.d_states, in.d_final, d_h);
   clear_behind<T>(in.rows, GATES * units, in.d_elements);
+  PulledInputs<T> inputs(in.rows, in.outside, GATES * units);
   for (int64_t t = in.rows.time - 1; t >= 0; --t) {
     const int64_t active = in.rows.active(t, count);
     if (!active) continue;
@@ -226,14 +238,15 @@ void backward_before(const GRUBackward<T>& in) {
       open_back<T>(in, active, t, p * WIDEST * width, vectors, sums, d_h, d_gates);
     }
     pull_rows<T, true>(in.rows, active, units, 2 * units, t, d_gates, in.packed, in.d_states, sums, d_h);
+    inputs.after(t, in.d_elements);
   }
   put_rows<T>(in.rows, units, d_h, in.d_start);
 }
 
 template <class T>
 constexpr GRUKernels<T> kernels = {gates_packing<T, 3>, back_packing<T, 3>, gates_packing<T, 2>, back_packing<T, 2>,
-                                   plain_packing<T>,    back_packing<T, 1>, forward_after<T>,    backward_after<T>,
-                                   forward_before<T>,   backward_before<T>};
+                                   plain_packing<T>,    back_packing<T, 1>, input_packing<T>,    input_back_packing<T>,
+                                   forward_after<T>,    backward_after<T>,  forward_before<T>,   backward_before<T>};
 
 }  // namespace
 

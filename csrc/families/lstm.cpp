@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "kernels/state.h"
+#include "kernels/outside.h"
 
 namespace hs {
 namespace HS_ISA {
@@ -14,14 +14,15 @@ constexpr int GATES = 4;
 // The gates of one vector of units of the active rows at step t, from W h in `sums`.
 template <class T, bool whole>
 __attribute__((noinline)) void forward_units(const LSTMForward<T>& in, int64_t active, int64_t t, int64_t unit,
-                                             Units<T, whole> part, const T* sums, T* c_rows, T* h_rows) {
+                                             Units<T, whole> part, const Elements<T>& elements, const T* sums,
+                                             T* c_rows, T* h_rows) {
   constexpr int width = Lanes<T>::count;
   const int64_t units = in.units, stride = stride_of<T>(units);
   const T* p = in.peephole;
   for (int64_t r = 0; r < active; ++r, sums += GATES * width) {
     const int64_t at = (in.rows.sequence[r] * in.rows.time + t) * GATES * units + unit;
-    const T* e = in.elements + at;
-    for (int g = 0; g < GATES; ++g) __builtin_prefetch(e + (GATES + g) * units);
+    const T* e = elements.of(r, t) + unit;
+    for (int g = 0; g < GATES; ++g) __builtin_prefetch(e + elements.stride() + g * units);
     Vec<T> i = part.get(e) + load<T>(sums), f = part.get(e + units) + load<T>(sums + width);
     Vec<T> g = part.get(e + 2 * units) + load<T>(sums + 2 * width);
     Vec<T> o = part.get(e + 3 * units) + load<T>(sums + 3 * width);
@@ -55,13 +56,15 @@ void forward(const LSTMForward<T>& in) {
   T *now = first, *next = second;
   begin_rows<T>(in.rows, units, in.start_c, in.c, in.final_c, c);
   begin_rows<T>(in.rows, units, in.start_h, in.h, in.final_h, now);
+  Elements<T> elements(in.rows, in.outside, GATES * units);
   int64_t active = count;
   for (int64_t t = 0; (active = in.rows.active(t, active)) > 0; ++t) {
+    elements.reach(t, active);
     const T* panel = in.packed;
     over_units<T>(units, [&](int64_t unit, auto part) {
       multiply<T, GATES>(active, now, stride_of<T>(units), panel, units, sums);
       panel += units * GATES * width;
-      forward_units<T>(in, active, t, unit, part, sums, c, next);
+      forward_units<T>(in, active, t, unit, part, elements, sums, c, next);
     });
     std::swap(now, next);
   }
@@ -113,6 +116,7 @@ void backward(const LSTMBackward<T>& in) {
   end_rows<T>(in.rows, units, in.d_h, in.d_final_h, d_h);
   end_rows<T>(in.rows, units, nullptr, in.final_c, after);
   clear_behind<T>(in.rows, GATES * units, in.d_elements);
+  PulledInputs<T> inputs(in.rows, in.outside, GATES * units);
   for (int64_t t = in.rows.time - 1; t >= 0; --t) {
     const int64_t active = in.rows.active(t, count);
     if (!active) continue;
@@ -120,13 +124,15 @@ void backward(const LSTMBackward<T>& in) {
       backward_units<T>(in, active, t, unit, part, d_h, d_c, after, d_gates);
     });
     pull_rows<T, false>(in.rows, active, units, GATES * units, t, d_gates, in.packed, in.d_h, sums, d_h);
+    inputs.after(t, in.d_elements);
   }
   put_rows<T>(in.rows, units, d_c, in.d_start_c);
   put_rows<T>(in.rows, units, d_h, in.d_start_h);
 }
 
 template <class T>
-constexpr LSTMKernels<T> kernels = {gates_packing<T, GATES>, back_packing<T, GATES>, forward<T>, backward<T>};
+constexpr LSTMKernels<T> kernels = {gates_packing<T, GATES>, back_packing<T, GATES>, input_packing<T>,
+                                    input_back_packing<T>,   forward<T>,             backward<T>};
 
 }  // namespace
 

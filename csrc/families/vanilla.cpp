@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "kernels/state.h"
+#include "kernels/outside.h"
 
 namespace hs {
 namespace HS_ISA {
@@ -29,15 +29,17 @@ HS_INLINE Vec<T> slope(Vec<T> y) {
 // The new states of the vectors of one panel, from W h in `sums`.
 template <class T, Nonlinearity phi>
 __attribute__((noinline)) void forward_panel(const VanillaForward<T>& in, int64_t active, int64_t t, int64_t first,
-                                             int vectors, const T* sums, const T* now, T* next) {
+                                             int vectors, const Elements<T>& elements, const T* sums,
+                                             const T* now, T* next) {
   constexpr int width = Lanes<T>::count;
   const int64_t units = in.units, stride = stride_of<T>(units), left = units - first;
   for (int64_t r = 0; r < active; ++r, sums += vectors * width) {
     const int64_t at = (in.rows.sequence[r] * in.rows.time + t) * units + first, place = r * stride + first;
+    const T* e = elements.of(r, t) + first;
     T* to = after_step(in.rows, units, r, t, in.states, in.final) + first;
     over_units<T>(left < vectors * width ? left : vectors * width, [&](int64_t unit, auto part) {
-      __builtin_prefetch(in.elements + at + unit + units);
-      Vec<T> h = applied<T, phi>(part.get(in.elements + at + unit) + load<T>(sums + unit));
+      __builtin_prefetch(e + unit + elements.stride());
+      Vec<T> h = applied<T, phi>(part.get(e + unit) + load<T>(sums + unit));
       if (in.alpha) {
         const Vec<T> alpha = part.get(in.alpha + first + unit);
         if (in.drive) part.put(in.drive + at + unit, h);
@@ -56,11 +58,13 @@ void forward_as(const VanillaForward<T>& in) {
   const Scratch<T> first(count * stride), second(count * stride), sums(count * WIDEST * width);
   T *now = first, *next = second;
   begin_rows<T>(in.rows, units, in.start, in.states, in.final, now);
+  Elements<T> elements(in.rows, in.outside, units);
   int64_t active = count;
   for (int64_t t = 0; (active = in.rows.active(t, active)) > 0; ++t) {
+    elements.reach(t, active);
     for (int64_t panel = 0; panel < panels_of<T>(units); ++panel) {
       const int vectors = multiply_panel<T>(active, now, stride, in.packed, units, units, panel, sums);
-      forward_panel<T, phi>(in, active, t, panel * WIDEST * width, vectors, sums, now, next);
+      forward_panel<T, phi>(in, active, t, panel * WIDEST * width, vectors, elements, sums, now, next);
     }
     std::swap(now, next);
   }
@@ -115,6 +119,7 @@ void backward_as(const VanillaBackward<T>& in) {
   end_rows<T>(in.rows, units, in.d_states, in.d_final, d_h);
   end_rows<T>(in.rows, units, nullptr, in.final, after);
   clear_behind<T>(in.rows, units, in.d_elements);
+  PulledInputs<T> inputs(in.rows, in.outside, units);
   for (int64_t t = in.rows.time - 1; t >= 0; --t) {
     const int64_t active = in.rows.active(t, count);
     if (!active) continue;
@@ -122,6 +127,7 @@ void backward_as(const VanillaBackward<T>& in) {
       backward_units<T, phi>(in, active, t, unit, part, after, d_h, d_rows, sum, lost);
     });
     pull_rows<T, true>(in.rows, active, units, units, t, d_rows, in.packed, in.d_states, sums, d_h);
+    inputs.after(t, in.d_elements);
   }
   put_rows<T>(in.rows, units, d_h, in.d_start);
   if (in.alpha) put_rows<T>(in.rows, units, sum, in.d_alpha);
@@ -148,7 +154,8 @@ void backward(Nonlinearity phi, const VanillaBackward<T>& in) {
 }
 
 template <class T>
-constexpr VanillaKernels<T> kernels = {plain_packing<T>, back_packing<T, 1>, forward<T>, backward<T>};
+constexpr VanillaKernels<T> kernels = {plain_packing<T>,      back_packing<T, 1>, input_packing<T>,
+                                       input_back_packing<T>, forward<T>,         backward<T>};
 
 }  // namespace
 

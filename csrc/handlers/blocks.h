@@ -106,4 +106,66 @@ T* at_group(Out& buffer, int64_t group, int64_t groups) {
   return size == 0 ? nullptr : buffer->typed_data<T>() + group * (size / groups);
 }
 
+// The weights that a network reads its inputs with, [group, outputs, inputs], packed, and its bias in whole vectors.
+// Without inputs, elements were computed before.
+template <class T>
+class Reading {
+ public:
+  Reading(ffi::ThreadPool& pool, const MatrixPacking<T>& packing, const Buffer& weight, const Buffer* bias,
+          int64_t groups, int64_t outputs)
+      : groups_(groups),
+        inputs_(groups > 0 && outputs > 0 ? size_of(weight) / (groups * outputs) : 0),
+        size_((packing.numbers(outputs, inputs_) + 15) / 16 * 16),
+        padded_((outputs + 15) / 16 * 16),
+        biased_(bias && size_of(*bias) > 0),
+        weights_(groups * size_),
+        biases_(biased_ ? groups * padded_ : 0) {
+    if (inputs_ == 0) return;
+    const int64_t panels = packing.panels(outputs, inputs_);
+    const auto pack = [&](int64_t task) {
+      const int64_t group = task / panels;
+      packing.pack(weight.typed_data<T>() + group * outputs * inputs_, outputs, inputs_, task % panels,
+                   weights_ + group * size_);
+    };
+    if (groups * size_ < 50000)
+      for (int64_t task = 0; task < groups * panels; ++task) pack(task);
+    else
+      parallel(pool, groups * panels, pack);
+    for (int64_t g = 0; biased_ && g < groups; ++g) {
+      const T* from = bias->typed_data<T>() + g * outputs;
+      std::fill(std::copy(from, from + outputs, biases_ + g * padded_), biases_ + (g + 1) * padded_, T(0));
+    }
+  }
+
+  int64_t inputs() const { return inputs_; }
+  Outside<T> of(int64_t group, const Buffer& elements, const Buffer& rows) const {
+    return {inputs_ ? nullptr : at_group<T>(elements, group, groups_), inputs_, at_group<T>(rows, group, groups_),
+            weights_ + group * size_, biased_ ? biases_ + group * padded_ : nullptr};
+  }
+  OutsideBack<T> back(int64_t group, Out& d_rows) const {
+    return {inputs_, weights_ + group * size_, inputs_ ? at_group<T>(d_rows, group, groups_) : nullptr};
+  }
+
+ private:
+  int64_t groups_, inputs_, size_, padded_;
+  bool biased_;
+  Scratch<T> weights_, biases_;
+};
+
+// Whether what is given from outside fits: elements, or inputs by weights [group, outputs, inputs].
+inline bool fits_outside(const Buffer& weight, const Buffer& bias, const Buffer& elements, const Buffer& inputs,
+                         const Sizes& n, int64_t outputs) {
+  if (size_of(weight) == 0) return size_of(elements) == n.states() * (outputs / n.units) && size_of(bias) == 0;
+  const int64_t each = size_of(weight) / (n.groups * outputs);
+  return size_of(weight) == n.groups * outputs * each && size_of(inputs) == n.groups * n.sequences * n.time * each &&
+         (size_of(bias) == 0 || size_of(bias) == n.groups * outputs);
+}
+
+// And backward: adjoints of as many inputs as the weights have, or of none.
+inline bool fits_back(const Buffer& weight, const Buffer& d_inputs, const Sizes& n, int64_t outputs) {
+  if (size_of(weight) == 0 || size_of(d_inputs) == 0) return size_of(d_inputs) == 0;
+  const int64_t each = size_of(weight) / (n.groups * outputs);
+  return size_of(weight) == n.groups * outputs * each && size_of(d_inputs) == n.groups * n.sequences * n.time * each;
+}
+
 }  // namespace hs

@@ -10,7 +10,8 @@ template <class T>
 struct GRUForward {
   Rows rows;
   int64_t units;
-  const T *packed, *packed_candidate, *bias, *start, *elements;
+  const T *packed, *packed_candidate, *bias, *start;
+  Outside<T> outside;
   T *states, *final, *gates, *recurrent;
 };
 
@@ -21,12 +22,14 @@ struct GRUBackward {
   int64_t units;
   const T *packed, *packed_candidate, *gates, *recurrent, *states, *d_states, *d_final;
   T *d_start, *d_elements, *d_recurrent;
+  OutsideBack<T> outside;
 };
 
 // With the reset after the product all gates are packed together, otherwise r and z, and the candidate by itself.
 template <class T>
 struct GRUKernels {
   Packing<T> after, after_back, gates, gates_back, candidate, candidate_back;
+  MatrixPacking<T> input_packing, input_back_packing;
   void (*forward_after)(const GRUForward<T>&);
   void (*backward_after)(const GRUBackward<T>&);
   void (*forward_before)(const GRUForward<T>&);

@@ -11,7 +11,8 @@ struct LSTMForward {
   Rows rows;
   int64_t units;
   bool sigmoid_input;
-  const T *packed, *peephole, *start_c, *start_h, *elements;
+  const T *packed, *peephole, *start_c, *start_h;
+  Outside<T> outside;
   T *c, *h, *final_c, *final_h, *gates;
 };
 
@@ -23,11 +24,13 @@ struct LSTMBackward {
   bool sigmoid_input;
   const T *packed, *peephole, *gates, *c, *final_c, *d_c, *d_h, *d_final_c, *d_final_h;
   T *d_start_c, *d_start_h, *d_elements;
+  OutsideBack<T> outside;
 };
 
 template <class T>
 struct LSTMKernels {
   Packing<T> forward_packing, backward_packing;
+  MatrixPacking<T> input_packing, input_back_packing;
   void (*forward)(const LSTMForward<T>&);
   void (*backward)(const LSTMBackward<T>&);
 };

@@ -23,14 +23,16 @@ constexpr int tile_rows(int vectors) {
   return rows < 12 ? rows : 12;
 }
 
+// `first` is what every sum begins with, or null for zeros. Rows of `out` lie `pitch` numbers apart.
 template <class T, int rows, int vectors>
-HS_INLINE void multiply_tile(const T* in, int64_t stride, const T* panel, int64_t depth, T* out) {
+HS_INLINE void multiply_tile(const T* in, int64_t stride, const T* panel, int64_t depth, const T* first, T* out,
+                             int64_t pitch) {
   constexpr int width = Lanes<T>::count;
   Vec<T> sums[rows][vectors];
 #pragma GCC unroll 12
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) sums[r][v] = Vec<T>{};
+    for (int v = 0; v < vectors; ++v) sums[r][v] = first ? load<T>(first + v * width) : Vec<T>{};
 #pragma GCC unroll 2
   for (int64_t k = 0; k < depth; ++k) {
     Vec<T> weights[vectors];
@@ -46,32 +48,37 @@ HS_INLINE void multiply_tile(const T* in, int64_t stride, const T* panel, int64_
 #pragma GCC unroll 12
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) store<T>(out + (r * vectors + v) * width, sums[r][v]);
+    for (int v = 0; v < vectors; ++v) store<T>(out + r * pitch + v * width, sums[r][v]);
 }
 
-// out[r] = in[r] times the panel, for `rows` rows that lie `stride` numbers apart; out has rows of `vectors` vectors.
+// out[r] = first + in[r] times the panel, for `rows` rows that lie `stride` numbers apart.
 template <class T, int vectors>
-__attribute__((noinline)) void multiply(int64_t rows, const T* in, int64_t stride, const T* panel, int64_t depth,
-                                        T* out) {
+__attribute__((noinline)) void multiply_from(const T* first, int64_t rows, const T* in, int64_t stride, const T* panel,
+                                             int64_t depth, T* out, int64_t pitch) {
   constexpr int most = tile_rows(vectors);
-  constexpr int64_t row = vectors * Lanes<T>::count;
-  for (; rows >= most; rows -= most, in += most * stride, out += most * row)
-    multiply_tile<T, most, vectors>(in, stride, panel, depth, out);
+  for (; rows >= most; rows -= most, in += most * stride, out += most * pitch)
+    multiply_tile<T, most, vectors>(in, stride, panel, depth, first, out, pitch);
   if constexpr (most > 8)
     if (rows & 8) {
-      multiply_tile<T, 8, vectors>(in, stride, panel, depth, out);
-      in += 8 * stride, out += 8 * row;
+      multiply_tile<T, 8, vectors>(in, stride, panel, depth, first, out, pitch);
+      in += 8 * stride, out += 8 * pitch;
     }
   if constexpr (most > 4)
     if (rows & 4) {
-      multiply_tile<T, 4, vectors>(in, stride, panel, depth, out);
-      in += 4 * stride, out += 4 * row;
+      multiply_tile<T, 4, vectors>(in, stride, panel, depth, first, out, pitch);
+      in += 4 * stride, out += 4 * pitch;
     }
   if (rows & 2) {
-    multiply_tile<T, 2, vectors>(in, stride, panel, depth, out);
-    in += 2 * stride, out += 2 * row;
+    multiply_tile<T, 2, vectors>(in, stride, panel, depth, first, out, pitch);
+    in += 2 * stride, out += 2 * pitch;
   }
-  if (rows & 1) multiply_tile<T, 1, vectors>(in, stride, panel, depth, out);
+  if (rows & 1) multiply_tile<T, 1, vectors>(in, stride, panel, depth, first, out, pitch);
+}
+
+// The same from zero, into rows of `vectors` vectors.
+template <class T, int vectors>
+HS_INLINE void multiply(int64_t rows, const T* in, int64_t stride, const T* panel, int64_t depth, T* out) {
+  multiply_from<T, vectors>(nullptr, rows, in, stride, panel, depth, out, vectors * Lanes<T>::count);
 }
 
 // The weights of several gates, [gates * units, units]: panel j has vector j of the units of every gate.
@@ -132,17 +139,38 @@ constexpr Packing<T> back_packing = {
       pack_matrix<T>(weight, units, gates * units, 1, units, panel, packed);
     }};
 
-// One panel of a matrix that was packed so; gives how many vectors it has.
+// For x W^T and for d W, of a matrix [outputs, inputs] that sees what comes from outside.
+template <class T>
+constexpr MatrixPacking<T> input_packing = {
+    [](int64_t outputs, int64_t inputs) { return vectors_of<T>(outputs) * Lanes<T>::count * inputs; },
+    [](int64_t outputs, int64_t) { return panels_of<T>(outputs); },
+    [](const T* weight, int64_t outputs, int64_t inputs, int64_t panel, T* packed) {
+      pack_matrix<T>(weight, outputs, inputs, inputs, 1, panel, packed);
+    }};
+template <class T>
+constexpr MatrixPacking<T> input_back_packing = {
+    [](int64_t outputs, int64_t inputs) { return vectors_of<T>(inputs) * Lanes<T>::count * outputs; },
+    [](int64_t, int64_t inputs) { return panels_of<T>(inputs); },
+    [](const T* weight, int64_t outputs, int64_t inputs, int64_t panel, T* packed) {
+      pack_matrix<T>(weight, inputs, outputs, 1, inputs, panel, packed);
+    }};
+
+// One panel of a matrix that was packed so, into rows that lie `pitch` numbers apart, or side by side where that is 0;
+// gives how many vectors the panel has. `first` has a number for every output, up to whole vectors, or is null.
 template <class T>
 HS_INLINE int multiply_panel(int64_t rows, const T* in, int64_t stride, const T* packed, int64_t outputs, int64_t inputs,
-                             int64_t panel, T* out) {
-  const int64_t first = panel * WIDEST, left = vectors_of<T>(outputs) - first;
-  const T* from = packed + first * Lanes<T>::count * inputs;
-  switch (left < WIDEST ? left : WIDEST) {
-    case 1: multiply<T, 1>(rows, in, stride, from, inputs, out); return 1;
-    case 2: multiply<T, 2>(rows, in, stride, from, inputs, out); return 2;
-    case 3: multiply<T, 3>(rows, in, stride, from, inputs, out); return 3;
-    default: multiply<T, 4>(rows, in, stride, from, inputs, out); return 4;
+                             int64_t panel, T* out, const T* first = nullptr, int64_t pitch = 0) {
+  constexpr int width = Lanes<T>::count;
+  const int64_t begin = panel * WIDEST, left = vectors_of<T>(outputs) - begin;
+  const int vectors = left < WIDEST ? int(left) : WIDEST;
+  const T* from = packed + begin * width * inputs;
+  first = first ? first + begin * width : first;
+  pitch = pitch ? pitch : vectors * width;
+  switch (vectors) {
+    case 1: multiply_from<T, 1>(first, rows, in, stride, from, inputs, out, pitch); return 1;
+    case 2: multiply_from<T, 2>(first, rows, in, stride, from, inputs, out, pitch); return 2;
+    case 3: multiply_from<T, 3>(first, rows, in, stride, from, inputs, out, pitch); return 3;
+    default: multiply_from<T, 4>(first, rows, in, stride, from, inputs, out, pitch); return 4;
   }
 }
 

@@ -25,4 +25,29 @@ struct Packing {
   void (*pack)(const T* weight, int64_t units, int64_t panel, T* packed);
 };
 
+// How a matrix [outputs, inputs] is laid out for a product.
+template <class T>
+struct MatrixPacking {
+  int64_t (*numbers)(int64_t outputs, int64_t inputs);
+  int64_t (*panels)(int64_t outputs, int64_t inputs);
+  void (*pack)(const T* weight, int64_t outputs, int64_t inputs, int64_t panel, T* packed);
+};
+
+// What the gates of every step get from outside, [sequence, time, ...]: elements that were computed before, or inputs
+// that the kernel multiplies by packed weights, where `elements` is null. `bias` fills whole vectors, or is null.
+template <class T>
+struct Outside {
+  const T* elements;
+  int64_t inputs;
+  const T *rows, *packed, *bias;
+};
+
+// Where the adjoints of the inputs go; `d_rows` is null where there are none.
+template <class T>
+struct OutsideBack {
+  int64_t inputs;
+  const T* packed;
+  T* d_rows;
+};
+
 }  // namespace hs

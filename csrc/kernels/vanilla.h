@@ -12,7 +12,8 @@ template <class T>
 struct VanillaForward {
   Rows rows;
   int64_t units;
-  const T *packed, *alpha, *start, *elements;
+  const T *packed, *alpha, *start;
+  Outside<T> outside;
   T *states, *final, *drive;
 };
 
@@ -23,11 +24,13 @@ struct VanillaBackward {
   int64_t units;
   const T *packed, *alpha, *drive, *states, *final, *d_states, *d_final;
   T *d_start, *d_elements, *d_alpha;
+  OutsideBack<T> outside;
 };
 
 template <class T>
 struct VanillaKernels {
   Packing<T> forward_packing, backward_packing;
+  MatrixPacking<T> input_packing, input_back_packing;
   void (*forward)(Nonlinearity, const VanillaForward<T>&);
   void (*backward)(Nonlinearity, const VanillaBackward<T>&);
 };

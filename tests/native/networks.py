@@ -21,12 +21,22 @@ def natively(cell: Any, start: Any, elements: Any, valid: Any) -> Any:
     return tuple(cell.run_natively(start, elements, valid))
 
 
+def from_inputs(cell: Any, start: Any, inputs: Any, valid: Any) -> Any:
+    """The same from what the cell reads, by the kernel that multiplies it by the weights."""
+    return tuple(cell.read_natively(start, inputs, None, valid))
+
+
+def loop_from_inputs(cell: Any, start: Any, inputs: Any, valid: Any) -> Any:
+    """The same, by the cell's own elements and steps."""
+    return loop(cell, start, jax.vmap(cell.prepare)(inputs), valid)
+
+
 def loop(cell: Any, start: Any, elements: Any, valid: Any) -> Any:
     """The same, step by step."""
     states, state = [], start
-    for t in range(len(elements)):
+    for t in range(len(valid)):
         states.append(state)
-        new = cell.step(state, elements[t])
+        new = cell.step(state, jax.tree.map(lambda a: a[t], elements))  # noqa: B023
         state = jax.tree.map(lambda a, b: jnp.where(valid[t], a, b), new, state)  # noqa: B023
     return jax.tree.map(lambda *rows: jnp.stack(rows), *states), state
 
@@ -70,15 +80,34 @@ def slopes_of(one: Run, seed: int) -> Run:
     return run
 
 
+def inputs_of(cell: Any, lengths: list[int], random: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Random first states and inputs for so many sequences, and the mask of their steps."""
+    count, time = len(lengths), max(lengths)
+    start = jax.tree.map(lambda a: jnp.asarray(random.normal(size=(count, *a.shape))), jax.eval_shape(cell.initial))
+    inputs = jnp.asarray(random.normal(size=(count, time, cell.input_size)))
+    return start, inputs, np.arange(time) < np.array(lengths)[:, None]
+
+
 def assert_equals_loop(cell: Any, lengths: list[int], seed: int) -> None:
     """Values and gradients are those of a loop: on all instruction sets, in both precisions, any threads."""
     random = np.random.default_rng(seed)
     cell = shaken(cell, random)
-    start, elements, valid = batch_of(cell, lengths, random)
+    _assert_equal(natively, loop, cell, batch_of(cell, lengths, random), seed)
+
+
+def assert_reads_inputs(cell: Any, lengths: list[int], seed: int, by: Run = loop_from_inputs) -> None:
+    """The same where the kernel multiplies inputs by their weights itself."""
+    random = np.random.default_rng(seed)
+    cell = shaken(cell, random)
+    _assert_equal(from_inputs, by, cell, inputs_of(cell, lengths, random), seed)
+
+
+def _assert_equal(kernel: Run, oracle: Run, cell: Any, batch: tuple[Any, Any, Any], seed: int) -> None:
+    *arrays, valid = batch
     for precision in PRECISIONS:
-        given = cast((cell, start, elements), precision)
-        expected = slopes_of(loop, seed)(*cast(given, "float64"), valid)
-        run = slopes_of(natively, seed)
+        given = cast((cell, *arrays), precision)
+        expected = slopes_of(oracle, seed)(*cast(given, "float64"), valid)
+        run = slopes_of(kernel, seed)
         for instructions in hs.native.instruction_sets():
             found = assert_threads_agree(lambda: run(*given, valid), instructions)  # noqa: B023
             assert_close(found, expected)
@@ -88,7 +117,12 @@ def assert_rows_are_alone(cell: Any) -> None:
     """The bits of a sequence do not depend on those it is run with, nor do those of its gradients."""
     random = np.random.default_rng(0)
     lengths = [3, 1, 2, 3, 3, 2, 1, 3, 3, 3, 2, 3, 3, 1, 3, 3, 3]
-    given = cast((shaken(cell, random), *batch_of(cell, lengths, random)), "float32")
+    cell = shaken(cell, random)
+    for kernel, batch in ((natively, batch_of), (from_inputs, inputs_of)):
+        _assert_alone(kernel, cast((cell, *batch(cell, lengths, random)), "float32"))
+
+
+def _assert_alone(natively: Run, given: tuple[Any, ...]) -> None:
 
     @eqx.filter_jit
     def run(cell, start, elements, valid):
@@ -113,14 +147,17 @@ def assert_maps(cells: list[Any]) -> None:
     cells = [shaken(cell, random) for cell in cells]
     together = jax.tree.map(lambda *a: jnp.stack(a), *(eqx.filter(cell, eqx.is_inexact_array) for cell in cells))
     rest = eqx.filter(cells[0], eqx.is_inexact_array, inverse=True)
-    start, elements, valid = batch_of(cells[0], [3, 2], random)
+    for batch, kernel, oracle in ((batch_of, natively, loop), (inputs_of, from_inputs, loop_from_inputs)):
+        _assert_maps(kernel, oracle, together, rest, batch(cells[0], [3, 2], random))
 
+
+def _assert_maps(kernel: Run, oracle: Run, together: Any, rest: Any, given: tuple[Any, Any, Any]) -> None:
     def each(one):
         def total(parameters, start, elements, valid):
             out = one(eqx.combine(parameters, rest), start, elements, valid)
             return sum((a**2).sum() for a in jax.tree.leaves(out))
 
         of_sequences = jax.vmap(jax.grad(total, (0, 1, 2)), (None, 0, 0, 0))
-        return jax.jit(jax.vmap(of_sequences, (0, None, None, None)))(together, start, elements, valid)
+        return jax.jit(jax.vmap(of_sequences, (0, None, None, None)))(together, *given)
 
-    assert_close(each(natively), each(loop))
+    assert_close(each(kernel), each(oracle))

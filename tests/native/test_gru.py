@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import hiddenstate as hs
 from native.kernels import needs_kernels
-from native.networks import assert_equals_loop, assert_maps, assert_rows_are_alone
+from native.networks import assert_equals_loop, assert_maps, assert_reads_inputs, assert_rows_are_alone
 
 
 def gru(units, seed=0, **options):
@@ -22,6 +22,25 @@ def gru(units, seed=0, **options):
 @given(units=st.integers(1, 70), lengths=st.lists(st.integers(1, 4), min_size=1, max_size=9), seed=st.integers(0, 99))
 def test_values_and_gradients_are_those_of_a_loop(reset, units, lengths, seed):
     assert_equals_loop(gru(units, reset=reset), lengths, seed)
+
+
+@needs_kernels
+@pytest.mark.parametrize("reset", ["after", "before"])
+@settings(max_examples=3, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(1, 70), st.integers(1, 70)),
+    lengths=st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any),
+    biases=st.integers(0, 2),
+    seed=st.integers(0, 99),
+)
+def test_inputs_are_read_by_the_kernel(reset, sizes, lengths, biases, seed):
+    cell = hs.cells.GRU(*sizes, key=jax.random.key(seed), reset=reset, biases=biases)
+    assert_reads_inputs(cell, lengths, seed)
+
+
+@needs_kernels
+def test_inputs_of_more_steps_than_are_read_together():
+    assert_reads_inputs(gru(3), [27, 12, 1, 0], 0)
 
 
 @needs_kernels

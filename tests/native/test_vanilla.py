@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import hiddenstate as hs
 from hiddenstate.core import has
 from native.kernels import needs_kernels
-from native.networks import assert_equals_loop, assert_maps, assert_rows_are_alone, cast
+from native.networks import assert_equals_loop, assert_maps, assert_reads_inputs, assert_rows_are_alone, cast
 
 CELLS = {"vanilla": hs.cells.Vanilla, "leaky": hs.cells.Leaky}
 LEARNED = {"vanilla": {}, "leaky": {"learn_time_constants": True, "time_constants": (1.0, 5.0)}}
@@ -29,6 +29,24 @@ def cell_of(name, units, seed=0, **options):
 @given(units=st.integers(1, 70), lengths=st.lists(st.integers(1, 4), min_size=1, max_size=9), seed=st.integers(0, 99))
 def test_values_and_gradients_are_those_of_a_loop(name, units, lengths, seed):
     assert_equals_loop(cell_of(name, units), lengths, seed)
+
+
+@needs_kernels
+@each_cell
+@settings(max_examples=3, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(1, 70), st.integers(1, 70)),
+    lengths=st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any),
+    seed=st.integers(0, 99),
+)
+def test_inputs_are_read_by_the_kernel(name, sizes, lengths, seed):
+    assert_reads_inputs(CELLS[name](*sizes, key=jax.random.key(seed), **LEARNED[name]), lengths, seed)
+
+
+@needs_kernels
+@each_cell
+def test_inputs_of_more_steps_than_are_read_together(name):
+    assert_reads_inputs(cell_of(name, 3), [27, 12, 1, 0], 0)
 
 
 @needs_kernels

@@ -12,6 +12,7 @@ from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import how_many_biases, one_of, weights, whole
 from hiddenstate.core import dtype_of, register
 from hiddenstate.native.gru import gru
+from hiddenstate.native.reading import reading
 from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops.projection import project
 
@@ -121,6 +122,19 @@ class GRU(Cell):
     ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
         """All states of one sequence, and the last."""
         return gru(self.reset, self.recurrent_weight, self.candidate_bias, state, elements, valid)
+
+    def read_natively(
+        self,
+        state: Float[Array, " hidden"],
+        xs: Float[Array, "time input"],
+        us: None,
+        valid: Shaped[Array, " time"] | None,
+    ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
+        """The same from the inputs: the kernel multiplies them by their weights itself."""
+        del us
+        second = None if self.recurrent_bias is None else jnp.pad(self.recurrent_bias, (0, self.hidden_size))
+        outside = reading(self.input_weight, xs, self.bias, second)
+        return gru(self.reset, self.recurrent_weight, self.candidate_bias, state, outside, valid)
 
     def keep(self, state: Float[Array, " hidden"], element: Float[Array, " three_hidden"]) -> Float[Array, " hidden"]:
         """z."""

@@ -21,6 +21,7 @@ from hiddenstate.cells.signs import (
     weight_of,
 )
 from hiddenstate.core import Frozen, register
+from hiddenstate.native.reading import reading
 from hiddenstate.native.streaming import StreamedLayer, supported
 from hiddenstate.native.vanilla import NONLINEARITIES, vanilla
 from hiddenstate.ops.nonlinearities import nonlinearity
@@ -130,6 +131,12 @@ class Leaky(Cell):
         if self.nonlinearity not in NONLINEARITIES:
             raise AttributeError(f"there is no kernel for the nonlinearity {self.nonlinearity!r}.")
         return lambda *run: vanilla(self.nonlinearity, self.dynamics_weight, self.alpha, *run)
+
+    @property
+    def read_natively(self) -> Callable[..., tuple[Array, Array]]:
+        """The same from the inputs: the kernel multiplies them by their weights itself."""
+        kernel = self.run_natively
+        return lambda state, xs, us, valid: kernel(state, reading(self.input_weight, xs, self.bias), valid)
 
     def currents(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Currents:
         """The parts of W h + element: what excites, what inhibits, and what comes from outside."""

@@ -12,6 +12,7 @@ from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import how_many_biases, number, one_of, weights, whole
 from hiddenstate.core import dtype_of, register
 from hiddenstate.native.lstm import lstm
+from hiddenstate.native.reading import reading
 from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops.projection import project
 
@@ -131,6 +132,15 @@ class LSTM(Cell):
     ) -> tuple[LSTMState, LSTMState]:
         """All states of one sequence, and the last."""
         states, final = lstm(self.input, self.recurrent_weight, self.peephole, state, elements, valid)
+        return LSTMState(*states), LSTMState(*final)
+
+    def read_natively(
+        self, state: LSTMState, xs: Float[Array, "time input"], us: None, valid: Shaped[Array, " time"] | None
+    ) -> tuple[LSTMState, LSTMState]:
+        """The same from the inputs: the kernel multiplies them by their weights itself."""
+        del us
+        outside = reading(self.input_weight, xs, self.bias, self.recurrent_bias)
+        states, final = lstm(self.input, self.recurrent_weight, self.peephole, state, outside, valid)
         return LSTMState(*states), LSTMState(*final)
 
     def keep(self, state: LSTMState, element: Float[Array, " four_hidden"]) -> Float[Array, " hidden"]:

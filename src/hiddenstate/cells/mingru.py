@@ -7,6 +7,7 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray, Sha
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, weights, whole
 from hiddenstate.core import AssociativeRecurrence, register
+from hiddenstate.native.minimal import minimal
 from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops import linear_recurrence
 from hiddenstate.ops.linear_recurrence import Decay, LinearStep, LogAffine, apply, join, log_mixture, mixture
@@ -85,6 +86,17 @@ class MinGRU(Cell, AssociativeRecurrence):
     ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
         """All states of one sequence, and the last."""
         return linear_recurrence.run_natively(state, elements, valid)
+
+    def read_natively(
+        self,
+        state: Float[Array, " hidden"],
+        xs: Float[Array, "time input"],
+        us: None,
+        valid: Shaped[Array, " time"] | None,
+    ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
+        """The same from the inputs, by a kernel that makes the gates too."""
+        del us
+        return minimal("mingru", self.log_space, self.input_weight, self.bias, state, xs, valid)
 
     def gate_and_candidate(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
         """The logit of z, and what the state becomes where z is one: c, in log space g(c)."""

@@ -20,6 +20,7 @@ from hiddenstate.cells.signs import (
     weight_of,
 )
 from hiddenstate.core import register
+from hiddenstate.native.reading import reading
 from hiddenstate.native.streaming import StreamedLayer, supported
 from hiddenstate.native.vanilla import NONLINEARITIES, vanilla
 from hiddenstate.ops.nonlinearities import nonlinearity
@@ -119,6 +120,12 @@ class Vanilla(Cell):
         if self.nonlinearity not in NONLINEARITIES:
             raise AttributeError(f"there is no kernel for the nonlinearity {self.nonlinearity!r}.")
         return lambda *run: vanilla(self.nonlinearity, self.dynamics_weight, None, *run)
+
+    @property
+    def read_natively(self) -> Callable[..., tuple[Array, Array]]:
+        """The same from the inputs: the kernel multiplies them by their weights itself."""
+        kernel, biases = self.run_natively, (self.bias, self.recurrent_bias)
+        return lambda state, xs, us, valid: kernel(state, reading(self.input_weight, xs, *biases), valid)
 
     def currents(self, state: Float[Array, " hidden"], element: Float[Array, " hidden"]) -> Currents:
         """The parts of W h + element: what excites, what inhibits, and what comes from outside."""

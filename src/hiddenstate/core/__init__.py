@@ -11,6 +11,7 @@ from hiddenstate.core.contract import (
     kernel_of,
     name_of,
     own,
+    reading_kernel_of,
 )
 from hiddenstate.core.errors import (
     DataError,
@@ -72,6 +73,7 @@ __all__ = [
     "own",
     "parameter_count",
     "partition",
+    "reading_kernel_of",
     "recipe",
     "recipe_named",
     "recipe_names",

@@ -23,6 +23,8 @@ Capabilities are methods that a model either has or has not; ask with `has`. Bes
   observation, so that no step waits for another.
 - ``run_natively(state, elements, valid)``: all states of one sequence and the last one, by a compiled kernel, as a
   strategy's `run` gives them.
+- ``read_natively(state, xs, us, valid)``: the same from all observations and inputs of the sequence, where the kernel
+  makes the elements itself.
 - ``particle_moves(steps)``: of a latent model, what the kernel of bootstrap particle filters needs of all steps, from
   `hiddenstate.native.particle`; None where it cannot run over these.
 - ``streamer(streams)``: that many independent streams of the model, `hiddenstate.native.streaming.Streams`, whose steps
@@ -148,11 +150,24 @@ def has(model: Any, capability: str) -> bool:
 
 def kernel_of(recurrence: Any) -> Callable[..., tuple[State, State]]:
     """Its `run_natively`; AttributeError where a subclass has another `step`, which the kernel does not know."""
-    ancestors = type(recurrence).__mro__
-    places = [next((i for i, c in enumerate(ancestors) if n in vars(c)), 0) for n in ("step", "run_natively")]
-    if places[0] < places[1]:
-        raise AttributeError(f"{type(recurrence).__name__} has a step of its own, and its kernel is that of another.")
+    _refuse_other(recurrence, "run_natively", ("step",))
     return recurrence.run_natively
+
+
+def reading_kernel_of(recurrence: Any) -> Callable[..., tuple[State, State]]:
+    """Its `read_natively`; AttributeError where a subclass has another `prepare` or `step`."""
+    _refuse_other(recurrence, "read_natively", ("prepare", "step"))
+    return recurrence.read_natively
+
+
+def _refuse_other(recurrence: Any, kernel: str, methods: tuple[str, ...]) -> None:
+    ancestors = type(recurrence).__mro__
+    place = lambda name: next((i for i, c in enumerate(ancestors) if name in vars(c)), 0)  # noqa: E731
+    for method in methods:
+        if place(method) < place(kernel):
+            raise AttributeError(
+                f"{type(recurrence).__name__} has a {method} of its own, and its kernel is that of another."
+            )
 
 
 def own(part: Any, capability: str) -> Any:

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.native.operation import Operation, call, lengths_of, like
-from hiddenstate.native.weights import NONE, none_like, weight_gradient
+from hiddenstate.native.reading import Reading, parts_of, pulled, steps_of
+from hiddenstate.native.weights import NONE, weight_gradients
 
 
 def gru(
@@ -15,63 +16,71 @@ def gru(
     weight: Float[Array, "three_hidden hidden"],
     candidate_bias: Float[Array, " hidden"] | None,
     start: Float[Array, " hidden"],
-    elements: Float[Array, "time three_hidden"],
+    outside: Float[Array, "time three_hidden"] | Reading,
     valid: Shaped[Array, " time"] | None,
 ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
     """The states before every step, and the last one; behind the end of a sequence that stays.
 
-    `elements` are the inputs of r, z and n, `weight` their recurrent weights in the same order. With `reset` "after" r
-    multiplies the recurrent part of n, with `candidate_bias` in it; with "before", the state that it comes from.
+    `outside` are the inputs of r, z and n, or what the kernel computes them from; `weight` are their recurrent weights
+    in the same order. With `reset` "after" r multiplies the recurrent part of n, with `candidate_bias` in it; with
+    "before", the state that it comes from.
     """
-    bias = jnp.zeros(NONE, weight.dtype) if candidate_bias is None else candidate_bias
-    lengths = lengths_of(valid, len(elements))
-    states, final = _forward.single(weight, bias, start, elements, lengths, options=(reset == "before",))
+    own = jnp.zeros(NONE, weight.dtype) if candidate_bias is None else candidate_bias
+    input_weight, bias, elements, inputs = parts_of(outside)
+    time = steps_of(outside)
+    arrays = weight, input_weight, bias, own, start, elements, inputs, lengths_of(valid, time)
+    states, final = _forward.single(*arrays, options=(reset == "before", time))
     return states, final
 
 
-def _run(weight, bias, start, elements, lengths, *, options, keep=False):
-    none = none_like(elements)
-    states = jax.ShapeDtypeStruct((*elements.shape[:-1], weight.shape[-1]), elements.dtype)
-    shapes = [states, *like(start, elements if keep else none), *like(none)]
-    shapes[3] = states if keep and not options[0] else shapes[3]
-    aliases = {3: 2} if keep else {}  # each step's gates take the place of its inputs
-    arrays = weight, bias, start, elements, lengths
-    return call("gru_forward", shapes, *arrays, aliases=aliases, before=int(options[0]))
+def _run(weight, input_weight, bias, own, start, elements, inputs, lengths, *, options, keep=False):
+    before, time = options
+    lead, units = start.shape[:2], weight.shape[-1]
+    shaped = lambda numbers: jax.ShapeDtypeStruct((*lead, time, numbers) if numbers else (*lead, 0), weight.dtype)  # noqa: E731
+    shapes = [shaped(units), *like(start), shaped(3 * units * keep), shaped(units * (keep and not before))]
+    aliases = {5: 2} if keep and elements.size else {}  # each step's gates take the place of its inputs
+    arrays = weight, input_weight, bias, own, start, elements, inputs, lengths
+    return call("gru_forward", shapes, *arrays, aliases=aliases, before=int(before))
 
 
-def _run_back(weight, lengths, gates, recurrent, states, d_states, d_final, *, options):
-    aliases = {2: 1} if options[0] else {2: 1, 3: 2}
-    arrays = weight, lengths, gates, recurrent, states, d_states, d_final
-    return call("gru_backward", like(d_final, gates, recurrent), *arrays, aliases=aliases, before=int(options[0]))
+def _run_back(weight, input_weight, lengths, gates, recurrent, states, d_states, d_final, *, options):
+    aliases = {3: 1} if options[0] else {3: 1, 4: 2}
+    arrays = weight, input_weight, lengths, gates, recurrent, states, d_states, d_final
+    inputs = jax.ShapeDtypeStruct((*gates.shape[:3], input_weight.shape[-1]), gates.dtype)
+    shapes = [*like(d_final, gates, recurrent), inputs]
+    return call("gru_backward", shapes, *arrays, aliases=aliases, before=int(options[0]))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _differentiable(options, weight, bias, start, elements, lengths):
-    return tuple(_forward(weight, bias, start, elements, lengths, options=options))
+def _differentiable(options, *arrays):
+    return tuple(_forward(*arrays, options=options))
 
 
-def _keep(options, weight, bias, start, elements, lengths):
-    states, final, gates, recurrent = _keeping(weight, bias, start, elements, lengths, options=options)
-    return (states, final), (weight, bias, lengths, gates, recurrent, states)
+def _keep(options, weight, input_weight, bias, own, start, elements, inputs, lengths):
+    arrays = weight, input_weight, bias, own, start, elements, inputs, lengths
+    states, final, gates, recurrent = _keeping(*arrays, options=options)
+    return (states, final), (weight, input_weight, bias, own, inputs, lengths, gates, recurrent, states)
 
 
 def _pull(options, kept, cotangents):
-    weight, bias, lengths, gates, recurrent, states = kept
-    d_start, d_elements, d_recurrent = _backward(
-        weight, lengths, gates, recurrent, states, *cotangents, options=options
+    weight, input_weight, bias, own, inputs, lengths, gates, recurrent, states = kept
+    d_start, d_elements, d_recurrent, d_inputs = _backward(
+        weight, input_weight, lengths, gates, recurrent, states, *cotangents, options=options
     )
     units = states.shape[-1]
-    # The product with all of d_elements is less work than a copy of the part that belongs to r and z.
-    d_gates = weight_gradient(d_elements, states)[:, : 2 * units]
+    none = jnp.zeros((*states.shape[:-1], 0), states.dtype)
+    d_gates, d_read, d_bias = weight_gradients(d_elements, states, inputs, seen_outputs=2 * units)
     if options[0]:
-        d_candidate = weight_gradient(d_elements[..., 2 * units :], gates[..., :units] * states)
+        d_candidate = weight_gradients(d_elements[..., 2 * units :], gates[..., :units] * states, none)
     else:
-        d_candidate = weight_gradient(d_recurrent, states)
-    d_bias = d_recurrent.sum((1, 2)) if bias.size else jnp.zeros_like(bias)
-    return jnp.concatenate([d_gates, d_candidate], 1), d_bias, d_start, d_elements, None
+        d_candidate = weight_gradients(d_recurrent, states, none)
+    d_weight = jnp.concatenate([d_gates, d_candidate.seen], 1)
+    d_own = d_candidate.bias if own.size else jnp.zeros_like(own)
+    d_outside = pulled((d_read, d_bias), d_elements, d_inputs, bias, read=input_weight.size > 0)
+    return d_weight, *d_outside[:2], d_own, d_start, *d_outside[2:], None
 
 
 _differentiable.defvjp(_keep, _pull)
-_forward = Operation("gru_forward", lambda *x, **o: _run(*x, **o)[:2], shared=2, derivative=_differentiable)
-_keeping = Operation("gru_keeping", partial(_run, keep=True), shared=2)
-_backward = Operation("gru_backward", _run_back, shared=1)
+_forward = Operation("gru_forward", lambda *x, **o: _run(*x, **o)[:2], shared=4, derivative=_differentiable)
+_keeping = Operation("gru_keeping", partial(_run, keep=True), shared=4)
+_backward = Operation("gru_backward", _run_back, shared=2)

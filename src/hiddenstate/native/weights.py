@@ -1,7 +1,8 @@
 """What the derivatives of recurrent networks share: gradients of weights as one product over all steps."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from hiddenstate._types import Array, Float
+from hiddenstate.native.operation import call
 
 NONE = (0,)
 """The shape of an argument that a kernel can do without."""
@@ -76,6 +78,60 @@ def weight_gradient(
     return jax.vmap(summed_outer)(*rows)
 
 
+class WeightGradients(NamedTuple):
+    """The adjoints of W, V and b in ``outputs = W seen + V read + b``, each with a leading axis *group*."""
+
+    seen: Float[Array, "group seen_output seen"]
+    read: Float[Array, "group output read"]
+    bias: Float[Array, "group output"]
+
+
+def weight_gradients(
+    d_outputs: Float[Array, "group sequence time output"],
+    seen: Float[Array, "group sequence time seen"],
+    read: Float[Array, "group sequence time read"],
+    *,
+    seen_outputs: int | None = None,
+) -> WeightGradients:
+    """By the kernel, in one pass over the adjoints of all steps; `seen` reaches the first `seen_outputs` only."""
+    count = d_outputs.shape[1] * d_outputs.shape[2]
+    rows = [a.reshape(a.shape[0], count, a.shape[-1]) for a in (d_outputs, seen, read)]
+    return WeightGradients(*_gradients.bind(*rows, seen_outputs=seen_outputs or d_outputs.shape[-1]))
+
+
+def _compute_gradients(d_outputs, seen, read, *, seen_outputs):
+    count, _, outputs = d_outputs.shape
+    shapes = (count, seen_outputs, seen.shape[-1]), (count, outputs, read.shape[-1]), (count, outputs)
+    results = [jax.ShapeDtypeStruct(shape, d_outputs.dtype) for shape in shapes]
+    return call("weight_gradients", results, d_outputs, seen, read)
+
+
+def _many_gradients(arrays, axes, *, seen_outputs):
+    size = next(a.shape[axis] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
+    first = [
+        jnp.broadcast_to(a[None], (size, *a.shape)) if axis is None else jnp.moveaxis(a, axis, 0)
+        for a, axis in zip(arrays, axes, strict=True)
+    ]
+    folded = [a.reshape(size * a.shape[1], *a.shape[2:]) for a in first]
+    out = _gradients.bind(*folded, seen_outputs=seen_outputs)
+    return [a.reshape(size, a.shape[0] // size, *a.shape[1:]) for a in out], [0] * len(out)
+
+
+def _gradients_primitive() -> Primitive:
+    found = Primitive("hiddenstate_weight_gradients")
+    found.multiple_results = True
+    found.def_impl(jax.jit(_compute_gradients, static_argnames="seen_outputs"))
+    found.def_abstract_eval(
+        lambda *arrays, seen_outputs: [
+            _shaped(a)
+            for a in jax.eval_shape(partial(_compute_gradients, seen_outputs=seen_outputs), *map(_described, arrays))
+        ]
+    )
+    mlir.register_lowering(found, mlir.lower_fun(_compute_gradients, multiple_results=True))
+    batching.primitive_batchers[found] = _many_gradients
+    return found
+
+
 def after(
     states: Float[Array, "group sequence time hidden"], final: Float[Array, "group sequence hidden"]
 ) -> Float[Array, "group sequence time hidden"]:
@@ -89,3 +145,6 @@ def _described(array: Any) -> jax.ShapeDtypeStruct:
 
 def _shaped(array: Any) -> ShapedArray:
     return ShapedArray(array.shape, array.dtype)
+
+
+_gradients = _gradients_primitive()

@@ -11,7 +11,18 @@ from numpyro.distributions import Delta, Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, State
 from hiddenstate.cells import Cell
-from hiddenstate.core import HiddenStateError, Schema, SequenceModel, dtype_of, has, kernel_of, name_of, own, register
+from hiddenstate.core import (
+    HiddenStateError,
+    Schema,
+    SequenceModel,
+    dtype_of,
+    has,
+    kernel_of,
+    name_of,
+    own,
+    reading_kernel_of,
+    register,
+)
 from hiddenstate.heads import Head
 from hiddenstate.native import streaming
 from hiddenstate.networks.bidirectional import refuse_bidirectional
@@ -127,6 +138,12 @@ class RNN(SequenceModel):
     def run_natively(self) -> Callable[..., tuple[State, State]]:
         """The cell's `run_natively`, where a compiled kernel runs it."""
         return kernel_of(self.cell)
+
+    @property
+    def read_natively(self) -> Callable[..., tuple[State, State]]:
+        """The cell's `read_natively` for encoded observations, where it has one."""
+        kernel = reading_kernel_of(self.cell)
+        return lambda state, xs, us, valid: kernel(state, jax.vmap(self.cell_input)(xs, us), None, valid)
 
     @property
     def streamer(self) -> streaming.Streamer:

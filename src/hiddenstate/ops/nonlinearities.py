@@ -33,4 +33,4 @@ def log_positive(a: Array) -> Array:
     Feng et al. 2024, appendix B, for recurrences in log space. Both branches are finite everywhere, so that
     the one not taken adds no NaN to the gradient.
     """
-    return jnp.where(a >= 0, jnp.log(jax.nn.relu(a) + 0.5), jax.nn.log_sigmoid(a))
+    return jnp.where(a >= 0, jnp.log(jnp.where(a >= 0, a, 0) + 0.5), jax.nn.log_sigmoid(a))

@@ -1,5 +1,6 @@
 """All steps in one call of a compiled kernel: for recurrences that have one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 
 from hiddenstate import native
 from hiddenstate._types import Array, Element, Shaped, State
-from hiddenstate.core import Recurrence, StrategyError, dtype_of, has, kernel_of, name_of
+from hiddenstate.core import Recurrence, StrategyError, dtype_of, has, kernel_of, name_of, reading_kernel_of
 from hiddenstate.strategies.strategy import Strategy, Unrolled, square_root_chunk
 
 
@@ -42,6 +43,13 @@ class Native(Strategy):
         if self.checkpoint is True:
             return square_root_chunk(time)
         return self.checkpoint or None
+
+    def reader(self, recurrence: Recurrence) -> Callable[..., tuple[State, State]] | None:
+        """The recurrence's own kernel that takes observations, where it has one."""
+        try:
+            return reading_kernel_of(recurrence)
+        except AttributeError:
+            return None
 
     def run(
         self, recurrence: Recurrence, state: State, elements: Element, valid: Shaped[Array, " time"] | None

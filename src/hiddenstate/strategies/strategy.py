@@ -33,6 +33,10 @@ class Strategy(ABC):
     ) -> Unrolled:
         """All states from `state` on. Where `valid` is False (only behind the end) the state stays."""
 
+    def reader(self, recurrence: Recurrence) -> Callable[..., tuple[State, State]] | None:
+        """A function of a state, observations, inputs and `valid` that needs no elements, where there is one."""
+        del recurrence
+
     def resolve(self, recurrence: Recurrence, time: int) -> "Strategy":
         """The strategy that really runs: itself, except for one that chooses among others."""
         del recurrence, time
@@ -63,9 +67,14 @@ def over_time(
     """
     chosen = resolved(strategy, recurrence, steps.length)
 
+    reader = chosen.reader(recurrence) if steps.observed is None else None
+
     def run(state, steps):
-        elements = prepared(recurrence, steps)
-        states, final = run_over(strategy, recurrence, state, elements, steps.valid)
+        elements = prepared(recurrence, steps)  # which the compiler leaves out where nothing needs them
+        if reader is None:
+            states, final = run_over(strategy, recurrence, state, elements, steps.valid)
+        else:
+            states, final = reader(state, steps.values, steps.inputs, steps.valid)
         return final, jax.vmap(emit)(states, elements, steps.values, steps.inputs)
 
     return in_chunks(run, state, steps, chosen.chunk_length(steps.length))
