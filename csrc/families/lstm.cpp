@@ -39,7 +39,7 @@ __attribute__((noinline)) void forward_units(const LSTMForward<T>& in, int64_t a
     const Vec<T> h = o * tanh<T>(c);
     store<T>(c_rows + r * stride + unit, c);
     store<T>(h_rows + r * stride + unit, h);
-    part.put(after_step(in.rows, units, r, t, in.c, in.final_c) + unit, c);
+    if (in.c || t + 1 == in.rows.length[r]) part.put(after_step(in.rows, units, r, t, in.c, in.final_c) + unit, c);
     part.put(after_step(in.rows, units, r, t, in.h, in.final_h) + unit, h);
     if (in.gates) {
       T* kept = in.gates + at;
@@ -54,7 +54,12 @@ void forward(const LSTMForward<T>& in) {
   const int64_t units = in.units, count = in.rows.count, size = count * stride_of<T>(units);
   const Scratch<T> c(size), first(size), second(size), sums(count * GATES * width);
   T *now = first, *next = second;
-  begin_rows<T>(in.rows, units, in.start_c, in.c, in.final_c, c);
+  if (in.c) {
+    begin_rows<T>(in.rows, units, in.start_c, in.c, in.final_c, c);
+  } else {  // only the last are kept, which of a sequence without steps are the first
+    end_rows<T>(in.rows, units, nullptr, in.start_c, c);
+    put_rows<T>(in.rows, units, c, in.final_c);
+  }
   begin_rows<T>(in.rows, units, in.start_h, in.h, in.final_h, now);
   Elements<T> elements(in.rows, in.outside, GATES * units);
   int64_t active = count;
@@ -68,7 +73,7 @@ void forward(const LSTMForward<T>& in) {
     });
     std::swap(now, next);
   }
-  hold_rows<T>(in.rows, units, in.c, in.final_c);
+  if (in.c) hold_rows<T>(in.rows, units, in.c, in.final_c);
   hold_rows<T>(in.rows, units, in.h, in.final_h);
 }
 

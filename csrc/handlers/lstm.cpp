@@ -21,7 +21,7 @@ ffi::Error forward(ffi::ThreadPool pool, Buffer weight, Buffer input_weight, Buf
   const Sizes n = sizes_of(weight, lengths, *h);
   HS_REQUIRE(fits(weight, peephole, n) && fits_outside(input_weight, bias, elements, inputs, n, 4 * n.units));
   HS_REQUIRE(size_of(start_c) == n.ends() && size_of(start_h) == n.ends());
-  HS_REQUIRE(size_of(*c) == n.states() && size_of(*h) == n.states());
+  HS_REQUIRE((size_of(*c) == 0 || size_of(*c) == n.states()) && size_of(*h) == n.states());
   HS_REQUIRE(size_of(*final_c) == n.ends() && size_of(*final_h) == n.ends());
   HS_REQUIRE(size_of(*gates) == 0 || size_of(*gates) == 4 * n.states());
   use_large_pages(c, h, gates);

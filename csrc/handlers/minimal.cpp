@@ -95,8 +95,9 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer lengths, Buffer 
   const MinimalKind kind{lstm != 0, positive != 0};
   const int64_t groups = size_of(weight, 0, 1), all = size_of(lengths), time = size_of(lines, -2, -1);
   const Sizes n{groups, groups ? all / groups : 0, time, size_of(d_final, -1)};
-  const int64_t numbers = kind.gates() * n.units, reads = size_of(*d_inputs, -1);
-  HS_REQUIRE(size_of(weight) == groups * numbers * reads && size_of(*d_inputs) == all * time * reads);
+  const int64_t numbers = kind.gates() * n.units, reads = size_of(weight, -1);
+  HS_REQUIRE(size_of(weight) == groups * numbers * reads);
+  HS_REQUIRE(size_of(*d_inputs) == 0 || size_of(*d_inputs) == all * time * reads);
   HS_REQUIRE(size_of(lines) == kind.gates() * n.states() && size_of(*d_lines) == size_of(lines));
   HS_REQUIRE(size_of(states) == n.states() && size_of(d_states) == n.states());
   HS_REQUIRE(size_of(d_final) == n.ends() && size_of(*d_start) == n.ends());
@@ -109,7 +110,7 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer lengths, Buffer 
       std::copy_n(lines.typed_data<T>(), size_of(lines), d_lines->typed_data<T>());
     const auto sequence = [&](int64_t i) -> MinimalBackward<T> {
       OutsideBack<T> outside = reading.back(i / n.sequences, d_inputs);
-      outside.d_rows = reads ? d_inputs->typed_data<T>() + i * time * reads : nullptr;
+      outside.d_rows = size_of(*d_inputs) ? d_inputs->typed_data<T>() + i * time * reads : nullptr;
       return {time, n.units, steps_of(lengths.typed_data<int32_t>()[i], time), outside,
               states.typed_data<T>() + i * time * n.units, d_states.typed_data<T>() + i * time * n.units,
               d_final.typed_data<T>() + i * n.units, d_start->typed_data<T>() + i * n.units,

@@ -5,7 +5,8 @@
 namespace hs {
 
 // Arrays begin at the first sequence of the group that the rows belong to. `c` and `h` at t have seen t steps. `gates`
-// are i, f, g, o behind their nonlinearities; null where they are not kept, and `peephole` where there is none.
+// are i, f, g, o behind their nonlinearities; null where they are not kept, as `c` may be, and `peephole` where there is
+// none.
 template <class T>
 struct LSTMForward {
   Rows rows;

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 import hiddenstate as hs
 from native.kernels import needs_kernels
-from native.networks import assert_equals_loop, assert_maps, assert_reads_inputs, assert_rows_are_alone
+from native.networks import (
+    assert_equals_loop,
+    assert_maps,
+    assert_reads_inputs,
+    assert_rows_are_alone,
+    cast,
+    from_inputs,
+    inputs_of,
+    shaken,
+)
 
 
 def lstm(units, seed=0, **options):
@@ -39,6 +48,19 @@ def test_inputs_are_read_by_the_kernel(options, sizes, lengths, seed):
 @needs_kernels
 def test_inputs_of_more_steps_than_are_read_together():
     assert_reads_inputs(lstm(3), [27, 12, 1, 0], 0)
+
+
+@needs_kernels
+def test_internal_states_that_nothing_needs_are_not_kept():
+    random = np.random.default_rng(0)
+    cell = shaken(lstm(21), random)
+    given = cast((cell, *inputs_of(cell, [5, 3, 0], random)[:2]), "float64")
+    valid = np.arange(5) < np.array([5, 3, 0])[:, None]
+    every = jax.jit(lambda cell, *x: jax.vmap(lambda *one: from_inputs(cell, *one))(*x, valid))
+    some = jax.jit(lambda *x: (every(*x)[0].h, every(*x)[1]))
+    states, final = every(*given)
+    jax.tree.map(np.testing.assert_array_equal, some(*given), (states.h, final))
+    assert "5x0xf64" in some.lower(*given).as_text()
 
 
 @needs_kernels

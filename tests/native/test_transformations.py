@@ -56,6 +56,17 @@ def test_chunks_that_are_recomputed_change_nothing(checkpoint):
 
 
 @needs_kernels
+@pytest.mark.parametrize("name", ["vanilla", "leaky", "gru", "lstm", "mingru", "minlstm"])
+def test_adjoints_that_nothing_needs_are_not_computed(name):
+    data = hs.Sequences.of([np.random.default_rng(n).integers(0, 3, n) for n in (7, 4, 1)])
+    model = hs.cast(hs.build(name, data, hidden=5, key=jax.random.key(0)), jnp.float64)
+    slope = jax.jit(jax.grad(lambda m, s: hs.log_prob(m, data, strategy=s, total=True)), static_argnums=1)
+    text = slope.lower(model, hs.Native()).as_text()
+    assert "7x0xf64" in next(line for line in text.splitlines() if "_backward" in line and "custom_call" in line)
+    assert_close(slope(model, hs.Native()), slope(model, hs.Sequential()))
+
+
+@needs_kernels
 def test_a_kernel_inside_a_scan():
     random = np.random.default_rng(0)
     a, b = jnp.asarray(random.normal(size=(2, 4, 5, 3)))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.native.operation import Operation, call, lengths_of, like
-from hiddenstate.native.reading import Reading, parts_of, pulled, steps_of
+from hiddenstate.native.reading import Reading, parts_of, pulled, pulled_shape, steps_of
 from hiddenstate.native.weights import NONE, weight_gradients
 
 
@@ -46,7 +46,7 @@ def _run(weight, input_weight, bias, own, start, elements, inputs, lengths, *, o
 def _run_back(weight, input_weight, lengths, gates, recurrent, states, d_states, d_final, *, options):
     aliases = {3: 1} if options[0] else {3: 1, 4: 2}
     arrays = weight, input_weight, lengths, gates, recurrent, states, d_states, d_final
-    inputs = jax.ShapeDtypeStruct((*gates.shape[:3], input_weight.shape[-1]), gates.dtype)
+    inputs = pulled_shape(input_weight, gates, options)
     shapes = [*like(d_final, gates, recurrent), inputs]
     return call("gru_backward", shapes, *arrays, aliases=aliases, before=int(options[0]))
 
@@ -83,4 +83,4 @@ def _pull(options, kept, cotangents):
 _differentiable.defvjp(_keep, _pull)
 _forward = Operation("gru_forward", lambda *x, **o: _run(*x, **o)[:2], shared=4, derivative=_differentiable)
 _keeping = Operation("gru_keeping", partial(_run, keep=True), shared=4)
-_backward = Operation("gru_backward", _run_back, shared=2)
+_backward = Operation("gru_backward", _run_back, shared=2, spares=3)

@@ -8,7 +8,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.native.operation import Operation, call, lengths_of, like
-from hiddenstate.native.reading import Reading, parts_of, pulled, steps_of
+from hiddenstate.native.reading import Reading, parts_of, pulled, pulled_shape, steps_of
 from hiddenstate.native.weights import NONE, after, none_like, weight_gradients
 
 
@@ -35,19 +35,20 @@ def lstm(
 
 
 def _run(weight, input_weight, bias, peephole, start_c, start_h, elements, inputs, lengths, *, options, keep=False):
-    sigmoid, time = options
+    sigmoid, time, *spared = options
     lead, units = start_c.shape[:2], weight.shape[-1]
     states = jax.ShapeDtypeStruct((*lead, time, units), weight.dtype)
     gates = jax.ShapeDtypeStruct((*lead, time, 4 * units) if keep else (*lead, 0), weight.dtype)
     arrays = weight, input_weight, bias, peephole, start_c, start_h, elements, inputs, lengths
     aliases = {6: 4} if keep and elements.size else {}  # each step's gates take the place of its inputs
-    shapes = [states, states, *like(start_c, start_h), gates]
+    inner = jax.ShapeDtypeStruct((*lead, time, 0), weight.dtype) if spared else states
+    shapes = [inner, states, *like(start_c, start_h), gates]
     out = call("lstm_forward", shapes, *arrays, aliases=aliases, sigmoid_input=int(sigmoid))
     return out if keep else out[:4]
 
 
 def _run_back(weight, input_weight, peephole, lengths, gates, c, final_c, d_c, d_h, d_final_c, d_final_h, *, options):
-    inputs = jax.ShapeDtypeStruct((*gates.shape[:3], input_weight.shape[-1]), gates.dtype)
+    inputs = pulled_shape(input_weight, gates, options)
     shapes = [*like(d_final_c, d_final_h, gates), inputs]
     arrays = weight, input_weight, peephole, lengths, gates, c, final_c, d_c, d_h, d_final_c, d_final_h
     return call("lstm_backward", shapes, *arrays, aliases={4: 2}, sigmoid_input=int(options[0]))
@@ -84,6 +85,6 @@ def _pull(options, kept, cotangents):
 
 
 _differentiable.defvjp(_keep, _pull, symbolic_zeros=True)
-_forward = Operation("lstm_forward", _run, shared=4, derivative=_differentiable)
+_forward = Operation("lstm_forward", _run, shared=4, derivative=_differentiable, spares=0)
 _keeping = Operation("lstm_keeping", partial(_run, keep=True), shared=4)
-_backward = Operation("lstm_backward", _run_back, shared=3)
+_backward = Operation("lstm_backward", _run_back, shared=3, spares=3)

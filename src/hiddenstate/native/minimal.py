@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.native.operation import Operation, call, lengths_of, like
+from hiddenstate.native.reading import pulled_shape
 from hiddenstate.native.weights import NONE, weight_gradients
 
 CELLS = ("mingru", "minlstm")
@@ -41,14 +42,14 @@ def _run(weight, bias, start, inputs, lengths, *, options, keep=False):
 
 
 def _run_back(weight, lengths, lines, states, d_states, d_final, *, options):
-    inputs = jax.ShapeDtypeStruct((*lines.shape[:-1], weight.shape[-1]), lines.dtype)
+    inputs = pulled_shape(weight, lines, options)
     arrays = weight, lengths, lines, states, d_states, d_final
     # The adjoints of a step's lines take their place.
     return call("minimal_backward", [*like(d_final, lines), inputs], *arrays, aliases={2: 1}, **_attributes(options))
 
 
 def _attributes(options):
-    return dict(zip(("lstm", "positive"), options, strict=True))
+    return dict(zip(("lstm", "positive"), options[:2], strict=True))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -72,4 +73,4 @@ def _pull(options, kept, cotangents):
 _differentiable.defvjp(_keep, _pull)
 _forward = Operation("minimal_forward", _run, shared=2, derivative=_differentiable)
 _keeping = Operation("minimal_keeping", partial(_run, keep=True), shared=2)
-_backward = Operation("minimal_backward", _run_back, shared=1)
+_backward = Operation("minimal_backward", _run_back, shared=1, spares=2)

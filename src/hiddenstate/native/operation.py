@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, partial_eval
 
 from hiddenstate._types import Array
 from hiddenstate.native.library import available
@@ -24,7 +24,8 @@ class Operation:
     """A function of arrays with leading axes (group) for the first `shared` ones and (group, sequence) for the others.
 
     `compute` gives a list of arrays with leading axes (group, sequence), by calls of kernels. With `derivative`, a
-    function of the same arguments with a `jax.custom_vjp`, it can be differentiated once, backwards.
+    function of the same arguments with a `jax.custom_vjp`, it can be differentiated once, backwards. `spares` is the
+    number of a result that is not computed where nothing needs it: the options are then followed by `SPARED`.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Operation:
         *,
         shared: int,
         derivative: Callable[..., Any] | None = None,
+        spares: int | None = None,
     ):
         self.shared = shared
         self.primitive = Primitive(f"hiddenstate_{name}")
@@ -43,6 +45,8 @@ class Operation:
         self.primitive.def_abstract_eval(partial(_abstract, listed))
         mlir.register_lowering(self.primitive, mlir.lower_fun(listed, multiple_results=True))
         batching.primitive_batchers[self.primitive] = self._map
+        if spares is not None:
+            partial_eval.dce_rules[self.primitive] = partial(_spare, listed, spares)
         ad.primitive_jvps[self.primitive] = partial(_differentiate, derivative) if derivative else _refuse
 
     def __call__(self, *arrays: Array, options: tuple = ()) -> list[Array]:
@@ -75,6 +79,9 @@ class Operation:
 
 
 _OPTIONS = ("options",)
+
+SPARED = "spared"
+"""The last of the options where a result is not needed, which then has no numbers."""
 
 
 def call(
@@ -114,6 +121,19 @@ def _fold_sequences(a: Array) -> Array:
 def _abstract(compute, *avals, options):
     shapes = jax.eval_shape(partial(compute, options=options), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
     return [ShapedArray(s.shape, s.dtype) for s in shapes]
+
+
+def _spare(compute, number, used, eqn):
+    """How an equation looks of which only some results are used: a rule for removing dead code."""
+    if not any(used):
+        return [False] * len(eqn.invars), None
+    if not used[number] and SPARED not in eqn.params["options"]:
+        options = (*eqn.params["options"], SPARED)
+        left = _abstract(compute, *(v.aval for v in eqn.invars), options=options)[number]
+        outvars = list(eqn.outvars)
+        outvars[number] = type(outvars[number])(left)  # a variable that nothing reads
+        eqn = eqn.replace(params={**eqn.params, "options": options}, outvars=outvars)
+    return [True] * len(eqn.invars), eqn
 
 
 def _differentiate(derivative, primals, tangents, *, options):

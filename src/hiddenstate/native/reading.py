@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float
+from hiddenstate.native.operation import SPARED
 from hiddenstate.native.weights import NONE
 
 
@@ -37,6 +39,12 @@ def parts_of(outside: Array | Reading) -> tuple[Array, Array, Array, Array]:
         return jnp.zeros((outside.shape[-1], 0), outside.dtype), none, outside, none
     none = jnp.zeros(NONE, outside.weight.dtype)
     return outside.weight, none if outside.bias is None else outside.bias, none, outside.inputs
+
+
+def pulled_shape(weight: Array, steps: Array, options: tuple) -> jax.ShapeDtypeStruct:
+    """That of the adjoints of all inputs, for as many steps as `steps` has; no numbers where nothing needs them."""
+    spared = SPARED in options
+    return jax.ShapeDtypeStruct((*steps.shape[:3], 0 if spared else weight.shape[-1]), steps.dtype)
 
 
 def pulled(

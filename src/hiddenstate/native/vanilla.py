@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.native.operation import Operation, call, lengths_of, like
-from hiddenstate.native.reading import Reading, parts_of, pulled, steps_of
+from hiddenstate.native.reading import Reading, parts_of, pulled, pulled_shape, steps_of
 from hiddenstate.native.weights import NONE, none_like, weight_gradients
 
 NONLINEARITIES = ("tanh", "relu", "identity", "sigmoid")
@@ -48,7 +48,7 @@ def _run(weight, input_weight, bias, alpha, start, elements, inputs, lengths, *,
 
 def _run_back(weight, input_weight, alpha, lengths, drive, states, final, d_states, d_final, *, options):
     leaky = alpha.size > 0
-    inputs = jax.ShapeDtypeStruct((*states.shape[:3], input_weight.shape[-1]), states.dtype)
+    inputs = pulled_shape(input_weight, states, options)
     shapes = [*like(d_final, states, d_final if leaky else none_like(states)), inputs]
     arrays = weight, input_weight, alpha, lengths, drive, states, final, d_states, d_final
     return call("vanilla_backward", shapes, *arrays, aliases={4: 1} if leaky else {}, nonlinearity=options[0])
@@ -76,4 +76,4 @@ def _pull(options, kept, cotangents):
 _differentiable.defvjp(_keep, _pull)
 _forward = Operation("vanilla_forward", lambda *x, **o: _run(*x, **o)[:2], shared=4, derivative=_differentiable)
 _keeping = Operation("vanilla_keeping", partial(_run, keep=True), shared=4)
-_backward = Operation("vanilla_backward", _run_back, shared=3)
+_backward = Operation("vanilla_backward", _run_back, shared=3, spares=3)
