@@ -1,6 +1,6 @@
 #include "kernels/affine.h"
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "isa.h"
 #include "registry.h"
 
@@ -58,30 +58,8 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer a, Buffer b, Buffer lengths, Bu
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(forward_handler, forward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Attr<int64_t>("form"));
-
-XLA_FFI_DEFINE_HANDLER(backward_handler, backward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Attr<int64_t>("form"));
+HS_HANDLER(forward, "form")
+HS_HANDLER(backward, "form")
 
 const Registered registered[] = {{"affine_forward", forward_handler}, {"affine_backward", backward_handler}};
 

@@ -1,6 +1,6 @@
 #include "kernels/copying.h"
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "isa.h"
 #include "registry.h"
 
@@ -91,24 +91,9 @@ ffi::Error smooth(ffi::ThreadPool pool, Buffer stay, Buffer fresh, Buffer length
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(forward_handler, forward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>()
-                           .Ret<Buffer>().Ret<Buffer>().Ret<Buffer>().Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(slopes_handler, slopes,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>()
-                           .Arg<Buffer>().Arg<Buffer>()
-                           .Ret<Buffer>().Ret<Buffer>().Ret<Buffer>().Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(smooth_handler, smooth,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>()
-                           .Ret<Buffer>());
+HS_HANDLER(forward)
+HS_HANDLER(slopes)
+HS_HANDLER(smooth)
 
 const Registered registered[] = {{"copying_forward", forward_handler},
                                  {"copying_slopes", slopes_handler},

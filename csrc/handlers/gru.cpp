@@ -1,5 +1,6 @@
 #include "kernels/gru.h"
 
+#include "handlers/binding.h"
 #include "handlers/blocks.h"
 #include "isa.h"
 #include "registry.h"
@@ -78,39 +79,8 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer input_weight, Bu
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(forward_handler, forward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Attr<int64_t>("before"));
-
-XLA_FFI_DEFINE_HANDLER(backward_handler, backward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Attr<int64_t>("before"));
+HS_HANDLER(forward, "before")
+HS_HANDLER(backward, "before")
 
 const Registered registered[] = {{"gru_forward", forward_handler}, {"gru_backward", backward_handler}};
 

@@ -1,6 +1,6 @@
 #include "kernels/hmm_backward.h"
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "handlers/hmm.h"
 #include "isa.h"
 #include "registry.h"
@@ -86,34 +86,8 @@ ffi::Error smooth(ffi::ThreadPool pool, Buffer matrix, Buffer likelihoods, Buffe
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(slopes_handler, slopes,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(smooth_handler, smooth,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
+HS_HANDLER(slopes)
+HS_HANDLER(smooth)
 
 const Registered registered[] = {{"hmm_slopes", slopes_handler}, {"hmm_smooth", smooth_handler}};
 

@@ -1,6 +1,6 @@
 #include "kernels/hmm_forward.h"
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "handlers/hmm.h"
 #include "isa.h"
 #include "registry.h"
@@ -42,19 +42,7 @@ ffi::Error forward(ffi::ThreadPool pool, Buffer matrix, Buffer first, Buffer lik
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(forward_handler, forward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
+HS_HANDLER(forward)
 
 const Registered registered[] = {{"hmm_forward", forward_handler}};
 

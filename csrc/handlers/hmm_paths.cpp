@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "handlers/hmm.h"
 #include "isa.h"
 #include "registry.h"
@@ -68,24 +68,8 @@ ffi::Error draw(ffi::ThreadPool pool, Buffer matrix, Buffer filtered, Buffer noi
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(best_handler, best,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(draw_handler, draw,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>());
+HS_HANDLER(best)
+HS_HANDLER(draw)
 
 const Registered registered[] = {{"hmm_best", best_handler}, {"hmm_draw", draw_handler}};
 

@@ -1,6 +1,6 @@
 #include "kernels/kalman.h"
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "isa.h"
 #include "registry.h"
 
@@ -117,57 +117,9 @@ ffi::Error each(ffi::ThreadPool pool, Buffer transition, Buffer noise, Buffer em
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(factors_handler, factors,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(means_handler, means,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(each_handler, each,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
+HS_HANDLER(factors)
+HS_HANDLER(means)
+HS_HANDLER(each)
 
 const Registered registered[] = {
     {"kalman_factors", factors_handler}, {"kalman_means", means_handler}, {"kalman_each", each_handler}};

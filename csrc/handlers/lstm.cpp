@@ -1,5 +1,6 @@
 #include "kernels/lstm.h"
 
+#include "handlers/binding.h"
 #include "handlers/blocks.h"
 #include "isa.h"
 #include "registry.h"
@@ -73,44 +74,8 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer input_weight, Bu
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(forward_handler, forward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Attr<int64_t>("sigmoid_input"));
-
-XLA_FFI_DEFINE_HANDLER(backward_handler, backward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Attr<int64_t>("sigmoid_input"));
+HS_HANDLER(forward, "sigmoid_input")
+HS_HANDLER(backward, "sigmoid_input")
 
 const Registered registered[] = {{"lstm_forward", forward_handler}, {"lstm_backward", backward_handler}};
 

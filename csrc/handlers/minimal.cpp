@@ -1,5 +1,6 @@
 #include "kernels/minimal.h"
 
+#include "handlers/binding.h"
 #include "handlers/blocks.h"
 #include "isa.h"
 #include "registry.h"
@@ -147,34 +148,8 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer lengths, Buffer 
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(forward_handler, forward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Attr<int64_t>("lstm")
-                           .Attr<int64_t>("positive"));
-
-XLA_FFI_DEFINE_HANDLER(backward_handler, backward,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Attr<int64_t>("lstm")
-                           .Attr<int64_t>("positive"));
+HS_HANDLER(forward, "lstm", "positive")
+HS_HANDLER(backward, "lstm", "positive")
 
 const Registered registered[] = {{"minimal_forward", forward_handler}, {"minimal_backward", backward_handler}};
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "isa.h"
 #include "registry.h"
 #include "scratch.h"
@@ -106,29 +106,8 @@ ffi::Error moments(ffi::ThreadPool pool, Buffer centres, Buffer offsets, Buffer 
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(densities_handler, densities,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(moments_handler, moments,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
+HS_HANDLER(densities)
+HS_HANDLER(moments)
 
 const Registered registered[] = {{"normal_densities", densities_handler}, {"normal_moments", moments_handler}};
 

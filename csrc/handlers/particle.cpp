@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "isa.h"
 #include "registry.h"
 
@@ -142,24 +142,8 @@ ffi::Error symbols(ffi::ThreadPool pool, Buffer key, Buffer table, Buffer first,
   });
 }
 
-#define HS_PARTICLE_RESULTS                                                                          \
-  .Ret<Buffer>().Ret<Buffer>().Ret<Buffer>().Ret<Buffer>().Ret<Buffer>().Ret<Buffer>().Ret<Buffer>() \
-      .Ret<Buffer>().Ret<Buffer>().Ret<Buffer>().Ret<Buffer>()                                       \
-      .Attr<int64_t>("choosing").Attr<int64_t>("keeping").Attr<double>("enough").Attr<bool>("drawn_in_double")
-
-XLA_FFI_DEFINE_HANDLER(linear_handler, linear,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>()
-                           .Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>()
-                           HS_PARTICLE_RESULTS);
-
-XLA_FFI_DEFINE_HANDLER(symbols_handler, symbols,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>().Arg<Buffer>()
-                           .Arg<Buffer>().Arg<Buffer>()
-                           HS_PARTICLE_RESULTS);
+HS_HANDLER(linear, "choosing", "keeping", "enough", "drawn_in_double")
+HS_HANDLER(symbols, "choosing", "keeping", "enough", "drawn_in_double")
 
 const Registered registered[] = {{"particle_linear", linear_handler}, {"particle_symbols", symbols_handler}};
 

@@ -1,6 +1,6 @@
 #include "kernels/resampling.h"
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "isa.h"
 #include "registry.h"
 
@@ -38,13 +38,8 @@ ffi::Error tickets(ffi::ThreadPool pool, Buffer given, Buffer drawn, Out ancesto
   return ffi::Error::Success();
 }
 
-XLA_FFI_DEFINE_HANDLER(
-    strata_handler, strata,
-    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Buffer>().Arg<Buffer>().Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(
-    tickets_handler, tickets,
-    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Buffer>().Arg<Buffer>().Ret<Buffer>());
+HS_HANDLER(strata)
+HS_HANDLER(tickets)
 
 const Registered registered[] = {{"resampling_strata", strata_handler}, {"resampling_tickets", tickets_handler}};
 

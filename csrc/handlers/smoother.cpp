@@ -1,6 +1,6 @@
 #include "kernels/smoother.h"
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "isa.h"
 #include "kernels/kalman.h"
 #include "registry.h"
@@ -85,37 +85,9 @@ ffi::Error each(ffi::ThreadPool pool, Buffer gain, Buffer left, Buffer filtered_
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(gains_handler, gains,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(chain_handler, chain,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
-
-XLA_FFI_DEFINE_HANDLER(each_handler, each,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Attr<bool>("own"));
+HS_HANDLER(gains)
+HS_HANDLER(chain)
+HS_HANDLER(each, "own")
 
 const Registered registered[] = {
     {"smoother_gains", gains_handler}, {"smoother_chain", chain_handler}, {"smoother_each", each_handler}};

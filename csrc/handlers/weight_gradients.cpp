@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "handlers/buffers.h"
+#include "handlers/binding.h"
 #include "isa.h"
 #include "registry.h"
 
@@ -54,17 +54,9 @@ ffi::Error gradients(ffi::ThreadPool pool, Buffer adjoints, Buffer seen, Buffer 
   });
 }
 
-XLA_FFI_DEFINE_HANDLER(handler, gradients,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Arg<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>()
-                           .Ret<Buffer>());
+HS_HANDLER(gradients)
 
-const Registered registered = {"weight_gradients", handler};
+const Registered registered = {"weight_gradients", gradients_handler};
 
 }  // namespace
 }  // namespace hs

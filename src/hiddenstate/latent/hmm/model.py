@@ -227,7 +227,8 @@ class HMM(SequenceModel):
         """The same, and the log-probability of every step."""
         chain, _, found = self._forward(steps, strategy)
         marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
-        ratios = (compiled if isinstance(strategy, Native) else recursions).ratios(found, marginals, steps.valid)
+        kernels = self._recursions(strategy) is compiled
+        ratios = (compiled if kernels else recursions).ratios(found, marginals, steps.valid)
         pairs = self._pairs(chain, found, ratios)
         held = recursions.hold(chain.mapped("collapse", marginals), steps.valid)
         return Smoothed(held, pairs), found.evidence
@@ -283,7 +284,8 @@ class HMM(SequenceModel):
         natively = self._by_kernel("statistics_natively", steps, strategy)
         emitted = natively(weights, steps) if natively else self.emission.statistics(weights, steps, pasts)
         # By kernels, sums of moves are there already: every step but the first is the end of one.
-        occupancy = first + counts.sum(0) if isinstance(strategy, Native) and how != "gradient" else weights.sum(0)
+        summed = self._recursions(strategy) is compiled and how != "gradient"
+        occupancy = first + counts.sum(0) if summed else weights.sum(0)
         return Statistics(first, counts, emitted, occupancy), total
 
     def maximise(

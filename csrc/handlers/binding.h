@@ -1,0 +1,42 @@
+// What XLA has to know of a handler, read off its parameters.
+#pragma once
+#include <type_traits>
+#include <utility>
+
+#include "handlers/buffers.h"
+
+namespace hs {
+
+template <class Function, class Binding>
+auto bind_rest(Function function, Binding binding, const char* const*) {
+  return binding.To(function);
+}
+
+template <class Function, class Binding, class Parameter, class... Rest>
+auto bind_rest(Function function, Binding binding, const char* const* names, Parameter*, Rest*... rest) {
+  if constexpr (std::is_same_v<Parameter, ffi::ThreadPool>)
+    return bind_rest(function, std::move(binding).template Ctx<ffi::ThreadPool>(), names, rest...);
+  else if constexpr (std::is_same_v<Parameter, Buffer>)
+    return bind_rest(function, std::move(binding).template Arg<Buffer>(), names, rest...);
+  else if constexpr (std::is_same_v<Parameter, Out>)
+    return bind_rest(function, std::move(binding).template Ret<Buffer>(), names, rest...);
+  else
+    return bind_rest(function, std::move(binding).template Attr<Parameter>(*names), names + 1, rest...);
+}
+
+// Buffers are arguments, an `Out` is a result, a number is an attribute: attributes have these names, in their order.
+template <class... Parameters, class... Names>
+auto bind(ffi::Error (*function)(Parameters...), Names... names) {
+  static_assert((0 + ... + std::is_arithmetic_v<Parameters>) == sizeof...(names), "one name for each attribute");
+  const char* const all[] = {names..., nullptr};
+  return bind_rest(function, ffi::Ffi::Bind(), all, static_cast<Parameters*>(nullptr)...);
+}
+
+// Defines `function`_handler; the names of the attributes follow.
+#define HS_HANDLER(function, ...)                                          \
+  XLA_FFI_Error* function##_handler(XLA_FFI_CallFrame* frame) {            \
+    static auto* const handler = bind(function, ##__VA_ARGS__).release();  \
+    return handler->Call(frame);                                           \
+  }
+
+}  // namespace hs
