@@ -1,8 +1,7 @@
 """The library's docstrings as Markdown: what mkdocstrings asks of every object it shows.
 
 Docstrings are plain sentences with three things that Markdown has other words for: ``.. math::`` blocks and
-``:math:`` roles, and sessions after ``>>>``. They also name the project's sources by number; on the site
-these become links to the list of sources.
+``:math:`` roles, and sessions after ``>>>``.
 """
 
 import re
@@ -10,37 +9,22 @@ import textwrap
 
 import griffe
 
-_SOURCES = {
-    "000": "*RNNs are Switching State Space Models?* (2024)",
-    "001": "the lecture notes *Recurrent Neural Networks*",
-    "002": "Sohl-Dickstein and Kingma (2015)",
-    "003": "Choe, Shin and Spencer (2017)",
-    "004": "Tripp (2023)",
-}
 _BLOCK = re.compile(r"^(?P<indent> *)\.\. math::\n\s*\n(?P<body>(?:(?P=indent) +\S.*\n?|[ \t]*\n)+)", re.MULTILINE)
 _ROLE = re.compile(r":math:`([^`]+)`")
 _SESSION = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", re.MULTILINE)
-_SEED = re.compile(r"\b[Ss]eed (00[0-4])(?P<s>'s)?")
 
 
 def to_markdown(text: str) -> str:
-    """A docstring with its maths, sessions and sources in Markdown."""
+    """A docstring with its maths and sessions in Markdown."""
     text = _SESSION.sub(_session, text)
     text = _BLOCK.sub(_display, text)
-    text = _ROLE.sub(lambda role: rf"\({' '.join(role[1].split())}\)", text)
-    return _SEED.sub(_source, text)
+    return _ROLE.sub(lambda role: rf"\({' '.join(role[1].split())}\)", text)
 
 
 def _display(block: re.Match[str]) -> str:
     body = textwrap.dedent(block["body"]).strip()
     aligned = rf"\begin{{aligned}}{body}\end{{aligned}}" if "&" in body or r"\\" in body else body
     return f"\n\\[\n{aligned}\n\\]\n\n"
-
-
-def _source(seed: re.Match[str]) -> str:
-    name = _SOURCES[seed[1]]
-    name = name[0].upper() + name[1:] if seed[0][0] == "S" else name
-    return f"[{name}][sources]{seed['s'] or ''}"
 
 
 def _session(session: re.Match[str]) -> str:

@@ -25,7 +25,7 @@ class Pending(NamedTuple):
 
 @register("gated-leaky")
 class GatedLeaky(Cell):
-    r"""A gated recurrent connection: retained while the gate is open, discarded when it closes (seed 004).
+    r"""A gated recurrent connection: retained while the gate is open, discarded when it closes (Tripp 2023).
 
     .. math::
 

@@ -30,9 +30,9 @@ class GRU(Cell):
         h_{t+1} &= (1 - z) \odot n + z \odot h_t
 
     ``reset="after"`` is the form of cuDNN and of ``torch.nn.GRU``, which needs a recurrent bias :math:`b'_n`
-    of its own (`candidate_bias`); ``reset="before"`` is that of Cho et al. and of seed 000. The weights of r,
-    z and n are stacked in this order, as in torch. Here :math:`z` says what is kept, as in Cho et al. and
-    torch; seed 000 and `MinGRU` swap its role: their :math:`z` says what is new.
+    of its own (`candidate_bias`); ``reset="before"`` is that of Cho et al. The weights of r, z and n are
+    stacked in this order, as in torch. Here :math:`z` says what is kept, as in Cho et al. and torch; `MinGRU` swaps its
+    role: its :math:`z` says what is new.
 
     There is one bias (and the candidate's own), or as many as `biases` says: with 0 there are none, the candidate's
     among them; with 2, r and z have a second one, which is added and learned too, as in torch (see `Vanilla`).

@@ -30,7 +30,7 @@ from hiddenstate.ops.projection import project
 
 @register("leaky")
 class Leaky(Cell):
-    r"""Units that forget at their own pace (seed 004, "wide range of time constants"; Jaeger et al. 2007).
+    r"""Units that forget at their own pace (Tripp 2023, "wide range of time constants"; Jaeger et al. 2007).
 
     .. math::
 

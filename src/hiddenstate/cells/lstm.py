@@ -38,10 +38,10 @@ class LSTM(Cell):
         o &= \sigma(W_o h_t + B_o x_t + b_o + p_o \odot c_{t+1}) \\
         h_{t+1} &= o \odot \tanh(c_{t+1})
 
-    :math:`\phi` is tanh, as usual, or with ``input="sigmoid"`` the logistic function of seed 001, whose
-    internal states are then never negative (the letters i and g are swapped there). Seed 001 lets the state
+    :math:`\phi` is tanh, as usual, or with ``input="sigmoid"`` the logistic function of Linderman's notes, whose
+    internal states are then never negative (the letters i and g are swapped there). The notes let the state
     at t see x up to t-1, which is this library's convention: its index t is t+1 here. ``peepholes=True`` lets
-    the gates see the internal state (seed 004, "sometimes states are included as well"; Gers et al. 2002), by
+    the gates see the internal state (Tripp 2023, "sometimes states are included as well"; Gers et al. 2002), by
     weights :math:`p` that start at zero; without, there are none. The forget gate's bias starts at
     `forget_bias`, 1 by default (Jozefowicz et al. 2015). The weights of i, f, g and o are stacked in this
     order, as in torch.

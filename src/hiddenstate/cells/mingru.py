@@ -17,7 +17,7 @@ from hiddenstate.ops.projection import project
 
 @register("mingru")
 class MinGRU(Cell, AssociativeRecurrence):
-    r"""The minimal GRU, which runs as a parallel scan (Feng et al. 2024; seed 000).
+    r"""The minimal GRU, which runs as a parallel scan (Feng et al. 2024).
 
     .. math::
 

@@ -13,7 +13,7 @@ from hiddenstate.ops.projection import project
 
 @register("output-feedback")
 class OutputFeedback(Cell, AssociativeRecurrence):
-    r"""Feedback only through the output (seed 004): no connection from state to state.
+    r"""Feedback only through the output (Tripp 2023): no connection from state to state.
 
     .. math::
 

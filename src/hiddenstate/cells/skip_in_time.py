@@ -16,7 +16,7 @@ from hiddenstate.ops.projection import project
 
 @register("skip")
 class SkipInTime(Cell):
-    r"""Adds state from some steps back (seed 004, "skip connections in time"; Lin et al. 1996).
+    r"""Adds state from some steps back (Tripp 2023, "skip connections in time"; Lin et al. 1996).
 
     .. math::
 

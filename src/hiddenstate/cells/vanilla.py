@@ -29,7 +29,7 @@ from hiddenstate.ops.projection import project
 
 @register("vanilla")
 class Vanilla(Cell):
-    r"""The "vanilla" recurrent cell, a linear-nonlinear update (seed 001, Vanilla RNNs).
+    r"""The "vanilla" recurrent cell, a linear-nonlinear update (Linderman's notes, Vanilla RNNs).
 
     .. math::
 
@@ -43,7 +43,7 @@ class Vanilla(Cell):
     richer model, but they are what torch has: a network that comes from there (`hs.from_torch`) goes back unchanged
     and learns on as it would there.
 
-    With `signs` each unit is excitatory or inhibitory (Dale's law, in the reading of seed 001, Theoretical
+    With `signs` each unit is excitatory or inhibitory (Dale's law, in the reading of Linderman's notes, Theoretical
     Neuroscience): all weights that leave it, a column of :math:`W`, have its sign, however the network learns.
     ``signs=0.8`` makes four of five units excitatory, the first ones; a list of 1 and -1 says it of each.
     """

@@ -54,7 +54,7 @@ class StateFromContext(eqx.Module):
 @register("encoder-decoder")
 class EncoderDecoder(ConditionalModel):
     r"""A network that reads a source to its end and then writes a target of any length (Cho et al. 2014; Sutskever et
-    al. 2014; seed 004).
+    al. 2014; Tripp 2023).
 
     .. math::
 

@@ -32,7 +32,7 @@ class Stack(Cell):
 
     Between layers, :math:`s` is, in this order, what is switched on of: `norm`, layer normalisation (Ba et al. 2016);
     `softmax`, which makes a distribution of what a layer shows, so that the states below stay readable as
-    log-probabilities (the remark of seed 000); `dropout`, the rate of entries left out while learning, one choice for a
+    log-probabilities; `dropout`, the rate of entries left out while learning, one choice for a
     whole sequence. With `residual` every layer from the second on adds what it shows to what it read.
 
     A layer may also be a `Bidirectional`; the stack then reads whole sequences only.

@@ -22,7 +22,7 @@ def glorot(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
 
 
 def kaiming(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
-    """Normal with variance 2 / in, for rectified units (He et al. 2015; seed 004's recurrent graph)."""
+    """Normal with variance 2 / in, for rectified units (He et al. 2015; Tripp 2023, the graph with a loop)."""
     return jr.normal(key, shape) * math.sqrt(2 / max(1, shape[1]))
 
 
