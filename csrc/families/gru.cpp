@@ -179,6 +179,8 @@ void forward_before(const GRUForward<T>& in) {
     std::swap(now, next);
   }
   hold_rows<T>(in.rows, units, in.states, in.final);
+  // What stands there is multiplied by adjoints that are zero.
+  if (in.gates) clear_behind<T>(in.rows, GATES * units, in.gates);
 }
 
 // The adjoints of z and n before their nonlinearities; d_h as in `backward_units`.

@@ -86,6 +86,23 @@ def test_gradients_are_those_in_sequence(name):
 
 
 @needs_kernels
+@pytest.mark.parametrize("ask", [hs.filter, hs.smooth, hs.most_likely_states])
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_hidden_has_gradients(name, ask):
+    model, xs = MODELS[name]
+    data = hs.Sequences.of(xs)
+
+    def slope(strategy):
+        def loss(model):
+            found = ask(model, data, strategy=strategy)
+            return sum(jnp.sum(jnp.square(a)) for a in jax.tree.leaves(eqx.filter(found, eqx.is_inexact_array)))
+
+        return eqx.filter_grad(loss)(model)
+
+    assert_close(slope(hs.Native()), slope(hs.Sequential()))
+
+
+@needs_kernels
 @pytest.mark.parametrize("name", WITHOUT)
 def test_chains_of_another_kind_have_no_kernel(name):
     model = WITHOUT[name]

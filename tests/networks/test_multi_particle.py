@@ -140,7 +140,7 @@ def test_the_program_does_not_grow_with_the_particles(weighting):
         xs = jnp.zeros((1, 4), int)
         return str(jax.make_jaxpr(lambda xs: hs.inference.masked_log_probs(model, hs.core.Arrays(xs), hs.Auto()))(xs))
 
-    assert size(2).count("\n") == size(16).count("\n")
+    assert size(2).count(" = ") == size(16).count(" = ")
 
 
 def test_an_impossible_observation_has_probability_zero_and_no_more():

@@ -20,6 +20,7 @@ import equinox as eqx
 import jax
 import jax.random as jr
 import numpy as np
+from jax.core import Tracer
 
 from hiddenstate._types import Array, Float, PRNGKeyArray, Shaped
 from hiddenstate.core import DataError, HiddenStateError, SequenceModel, Sequences, checked_key, has, name_of
@@ -79,7 +80,8 @@ def most_likely_states(model: SequenceModel, data: Any, *, strategy: Strategy = 
     """
     data = _checked(model, data, "most_likely_states")
     found = _mapped(model, arrays_for(model, data), strategy, "most_likely_states", ())
-    if not np.isfinite(np.asarray(found.log_prob)).all():  # no path through an impossible observation is possible
+    known = not isinstance(found.log_prob, Tracer)
+    if known and not np.isfinite(np.asarray(found.log_prob)).all():  # no path leads through an impossible observation
         refuse_impossible(model, data, strategy)
     return found
 
@@ -122,12 +124,18 @@ def _checked(model: SequenceModel, data: Any, capability: str) -> Sequences:
 
 
 def refuse_impossible(model: SequenceModel, data: Sequences, strategy: Strategy = Auto()) -> None:
-    """Raise DataError at the first observation that has probability zero given those before it."""
-    _refuse(model, data, step_log_probs(model, data, strategy=strategy))
+    """Raise DataError at the first observation that has probability zero given those before it.
+
+    Inside of a derivative or of a function that JAX compiles nothing is known yet, and nothing refused.
+    """
+    if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(model)):
+        _refuse(model, data, step_log_probs(model, data, strategy=strategy))
 
 
 def _refuse(model: SequenceModel, data: Sequences, log_probs: Float[Array, "sequence time"]) -> None:
     """The same from the log-probabilities of all steps; of those that are only context none is refused."""
+    if isinstance(log_probs, Tracer):
+        return
     nothing = np.asarray(log_probs) == -np.inf
     if data.context is not None:
         nothing &= np.arange(nothing.shape[1]) >= data.context[:, None]

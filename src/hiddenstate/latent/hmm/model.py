@@ -36,6 +36,7 @@ from hiddenstate.latent.hmm.recursions import Chain, Forward
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
 from hiddenstate.native import streaming
 from hiddenstate.native.particle import Symbols
+from hiddenstate.ops.derivatives import differentiated_as
 from hiddenstate.ops.simplex import safe_log
 from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Associative, Native, Strategy
@@ -225,13 +226,25 @@ class HMM(SequenceModel):
 
     def smooth_with_evidence(self, steps: Steps, strategy: Strategy) -> tuple[Smoothed, Float[Array, " time"]]:
         """The same, and the log-probability of every step."""
-        chain, _, found = self._forward(steps, strategy)
-        marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
-        kernels = self._recursions(strategy) is compiled
-        ratios = (compiled if kernels else recursions).ratios(found, marginals, steps.valid)
-        pairs = self._pairs(chain, found, ratios)
-        held = recursions.hold(chain.mapped("collapse", marginals), steps.valid)
-        return Smoothed(held, pairs), found.evidence
+        chain, seen = self._chain(steps), self._log_likelihoods(steps, self._first_past(), strategy)
+
+        def smoothed(way, backward):
+            def run(operator, belief, seen, valid):
+                moves = Chain(operator, chain.varying)
+                found = way.forward(moves, belief, seen, valid)
+                marginals = way.smooth(moves, found, valid)
+                pairs = self._pairs(moves, found, backward.ratios(found, marginals, valid))
+                held = recursions.hold(moves.mapped("collapse", marginals), valid)
+                return Smoothed(held, pairs), found.evidence
+
+            return run
+
+        way = self._recursions(strategy)
+        if way is compiled:
+            run = differentiated_as(smoothed(recursions, recursions), smoothed(compiled, compiled))
+        else:
+            run = smoothed(way, recursions)
+        return run(chain.operator, self._first_belief(), seen, steps.valid)
 
     def fixed_lag(self, steps: Steps, strategy: Strategy, lag: int) -> Float[Array, "time state"]:
         """p(z_t | x_1 .. x_{t+lag})."""
@@ -249,11 +262,21 @@ class HMM(SequenceModel):
         """The path of Viterbi, and its log-probability with the observations."""
         chain, belief = self._chain(steps), self._first_belief()
         seen = self._log_likelihoods(steps, self._first_past(), strategy)
-        if self._recursions(strategy) is compiled:
-            path, each = compiled.best_path(chain, belief, seen, steps.valid)
-        else:
-            path = self._recursions(strategy).best_path(chain, belief, seen, steps.valid)
-            each = recursions.path_log_prob(chain, belief, seen, path, steps.valid)
+        way = self._recursions(strategy)
+
+        def decoded(operator, belief, seen, valid):
+            moves = Chain(operator, chain.varying)
+            if way is compiled:  # which has no derivative; nor has the path
+                path, _ = compiled.best_path(*jax.lax.stop_gradient((moves, belief, seen)), valid)
+            else:
+                path = way.best_path(moves, belief, seen, valid)
+            return path, recursions.path_log_prob(moves, belief, seen, path, valid)
+
+        def by_kernel(operator, belief, seen, valid):
+            return compiled.best_path(Chain(operator, chain.varying), belief, seen, valid)
+
+        run = differentiated_as(decoded, by_kernel) if way is compiled else decoded
+        path, each = run(chain.operator, belief, seen, steps.valid)
         return Decoded(self._operator(None).hidden(path), sum_over_time(each))
 
     def sample_states(self, steps: Steps, strategy: Strategy, key: PRNGKeyArray) -> Shaped[Array, " time"]:

@@ -418,17 +418,33 @@ class LinearGaussian(SequenceModel):
 
     def filter(self, steps: Steps, strategy: Strategy) -> Filtered:
         """p(z_t | x_1 .. x_t); the variance of what is still diffuse is infinite."""
+        return self.filter_with_evidence(steps, strategy)[0]
+
+    def filter_with_evidence(self, steps: Steps, strategy: Strategy) -> tuple[Filtered, Float[Array, " time"]]:
+        """The same, and the log-probability of every step."""
 
         def plain(sequence, first):
             known, log_probs = self._known(sequence, first, steps, strategy)
             return Filtered(known.mean, covariances(known)), log_probs
 
         run = differentiated_as(plain, filter_natively) if isinstance(strategy, Native) else plain
-        return run(self.sequence(steps), self._first())[0]
+        return run(self.sequence(steps), self._first())
 
     def smooth(self, steps: Steps, strategy: Strategy) -> Smoothed:
         """p(z_t | x_1 .. x_T)."""
-        return self._smoothed(steps, strategy)[0]
+        return self.smooth_with_evidence(steps, strategy)[0]
+
+    def smooth_with_evidence(self, steps: Steps, strategy: Strategy) -> tuple[Smoothed, Float[Array, " time"]]:
+        """The same, and the log-probability of every step."""
+
+        def plain(sequence, first):
+            functions, log_probs = self._backward(sequence, first, steps, strategy)
+            parallel = isinstance(strategy, Associative)
+            return smoothed_in_parallel(functions) if parallel else smoothed(functions), log_probs
+
+        native = isinstance(strategy, Native) and self._invertible
+        run = differentiated_as(plain, smooth_natively) if native else plain
+        return run(self.sequence(steps), self._first())
 
     def fixed_lag(self, steps: Steps, strategy: Strategy, lag: int) -> Filtered:
         """p(z_t | x_1 .. x_{t+lag})."""
@@ -469,16 +485,6 @@ class LinearGaussian(SequenceModel):
         known, log_probs = self._known(sequence, first, steps, strategy)
         return backward(sequence, known, invertible=self._invertible), log_probs
 
-    def _smoothed(self, steps: Steps, strategy: Strategy) -> tuple[Smoothed, Array]:
-        def plain(sequence, first):
-            functions, log_probs = self._backward(sequence, first, steps, strategy)
-            parallel = isinstance(strategy, Associative)
-            return smoothed_in_parallel(functions) if parallel else smoothed(functions), log_probs
-
-        native = isinstance(strategy, Native) and self._invertible
-        run = differentiated_as(plain, smooth_natively) if native else plain
-        return run(self.sequence(steps), self._first())
-
     def _joint_log_prob(self, states: Array, sequence: Sequence) -> Array:
         kinds = self.parameters
         start = kinds.initial_covariance
@@ -505,7 +511,7 @@ class LinearGaussian(SequenceModel):
 
     def expected_statistics(self, steps: Steps, strategy: Strategy) -> tuple[Statistics, Float[Array, ""]]:
         """Sums of expected second moments, which is what `maximise` needs, and the log-probability."""
-        found, log_probs = self._smoothed(steps, strategy)
+        found, log_probs = self.smooth_with_evidence(steps, strategy)
         inputs = steps.inputs if self.inputs else None
         start = plain(self.parameters.initial_mean)
         counted = statistics(self.sequence(steps), inputs, found, start, varies=self.horizon is not None)
