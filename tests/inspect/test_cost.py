@@ -155,6 +155,14 @@ def test_chunks_keep_the_square_root_and_scans_keep_matrices():
     assert abs(exponent - 2) < 0.15
 
 
+def test_what_kernels_do_is_counted():
+    sizes = hs.inspect.CostSizes(at_steps=8, steps=(), at_batch=2, units=(2, 4), batch=(), repeats=0)
+    strategies = {"auto": hs.Auto(), "sequential": hs.Sequential()}
+    rows = hs.inspect.cost(["mingru", "hmm"], key=jr.key(0), sizes=sizes, strategies=strategies).rows
+    counts = [rows.filter(rows["strategy"] == name)["operations"].to_list() for name in strategies]
+    assert counts[0] == counts[1]
+
+
 def test_models_of_real_numbers_and_of_ones_own_are_measured():
     sizes = hs.inspect.CostSizes(at_steps=16, steps=(), at_batch=2, units=(1, 2), batch=(), repeats=0)
 

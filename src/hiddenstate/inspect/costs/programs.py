@@ -12,7 +12,7 @@ import numpy as np
 from hiddenstate.core import Arrays, SequenceModel, partition
 from hiddenstate.inference.score import masked_log_probs
 from hiddenstate.inspect.costs.operations import operations
-from hiddenstate.strategies import Strategy
+from hiddenstate.strategies import Native, Sequential, Strategy, resolved
 
 What = Literal["evaluation", "gradient"]
 
@@ -44,16 +44,25 @@ def program(model: SequenceModel, arrays: Arrays, strategy: Strategy, what: What
     learned, rest = partition(model)
     dynamic, static = eqx.partition(rest, eqx.is_array)
 
-    def total(learned: Any, dynamic: Any, arrays: Arrays) -> Any:
-        whole = eqx.combine(learned, dynamic, static)
-        return masked_log_probs(whole, arrays, strategy)[0].sum()
+    def by(strategy: Strategy) -> Callable[..., Any]:
+        def total(learned: Any, dynamic: Any, arrays: Arrays) -> Any:
+            whole = eqx.combine(learned, dynamic, static)
+            return masked_log_probs(whole, arrays, strategy)[0].sum()
 
-    called = total if what == "evaluation" else jax.value_and_grad(total)
+        return total if what == "evaluation" else jax.value_and_grad(total)
+
     arguments = (learned, dynamic, arrays)
     began = time.perf_counter()
-    compiled = jax.jit(called).lower(*arguments).compile()
+    compiled = jax.jit(by(strategy)).lower(*arguments).compile()
     seconds = time.perf_counter() - began
-    return Program(lambda: compiled(*arguments), seconds, _memory(compiled), operations(called, *arguments))
+    counted = operations(by(_open(strategy, model, arrays)), *arguments)
+    return Program(lambda: compiled(*arguments), seconds, _memory(compiled), counted)
+
+
+def _open(strategy: Strategy, model: SequenceModel, arrays: Arrays) -> Strategy:
+    """The strategy whose operations can be counted: what a kernel does, a compiled loop does too."""
+    chosen = resolved(strategy, model, arrays.values.shape[1])
+    return Sequential(checkpoint=chosen.checkpoint) if isinstance(chosen, Native) else strategy
 
 
 def _memory(compiled: Any) -> Memory | None:
