@@ -110,6 +110,14 @@ def test_without_kernels_everything_is_as_before_and_says_why():
     assert second == "Sequential(checkpoint=False)"
 
 
+@pytest.mark.parametrize(("name", "value"), [("HIDDENSTATE_NATIVE", "no"), ("HIDDENSTATE_THREADS", "-2")])
+@needs_kernels
+def test_a_wrong_setting_is_refused(name, value):
+    code = "import hiddenstate as hs; hs.native.available()"
+    run = subprocess.run([sys.executable, "-c", code], env={**os.environ, name: value}, capture_output=True, text=True)
+    assert f"SettingError: {name} is {value!r}; it must be" in run.stderr
+
+
 @needs_kernels
 def test_an_instruction_set_that_is_not_there_is_named():
     with (

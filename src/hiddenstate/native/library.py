@@ -70,7 +70,10 @@ def limited(*, instructions: str | None = None, threads: int | None = None) -> I
 
 @cache
 def _loaded() -> tuple[ModuleType | None, Availability]:
-    if os.environ.get(OFF, "1") == "0":
+    wanted = os.environ.get(OFF, "1")
+    if wanted not in ("0", "1"):
+        raise SettingError(f"{OFF} is {wanted!r}; it must be 0, without compiled kernels, or 1.")
+    if wanted == "0":
         return None, Availability(False, f"{OFF}=0 turns compiled kernels off.")
     try:
         _kernels = _imported(os.environ.get(BUILD))
@@ -106,5 +109,5 @@ def _configure(module: ModuleType, instructions: str | None, threads: int | None
 def _threads_asked() -> int:
     asked = os.environ.get(THREADS, "0")
     if not asked.isdigit():
-        raise SettingError(f"{THREADS} is {asked!r}; it must be a whole number.")
+        raise SettingError(f"{THREADS} is {asked!r}; it must be a whole number; 0 stands for all threads that XLA has.")
     return int(asked)
