@@ -107,6 +107,12 @@ def like(*arrays: Array) -> list[jax.ShapeDtypeStruct]:
     return [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
 
 
+def one_precision(*arrays: Array) -> tuple[Array, ...]:
+    """The arrays in the one type that holds them all, as kernels ask for them."""
+    dtype = jnp.result_type(*arrays)
+    return tuple(a.astype(dtype) for a in arrays)
+
+
 def lengths_of(valid: Array | None, time: int) -> Array:
     """How many steps of a sequence count, from the mask of those that do."""
     return jnp.int32(time) if valid is None else jnp.sum(valid, dtype=jnp.int32)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.latent.hmm.recursions import Chain
 from hiddenstate.native import hmm
+from hiddenstate.native.operation import one_precision
 from hiddenstate.ops.simplex import safe_log
 
 
@@ -27,7 +28,7 @@ def score(
     valid: Shaped[Array, " time"] | None,
 ) -> tuple[Float[Array, " time"], Float[Array, " state"]]:
     """The log-probability of every step and the last belief, with a derivative that costs one way back."""
-    matrix, belief, seen = _one_precision(chain.operator.matrix, belief, log_likelihoods)
+    matrix, belief, seen = one_precision(chain.operator.matrix, belief, log_likelihoods)
     found = hmm.forward(matrix, belief, seen, valid)
     return found.evidence, found.final
 
@@ -39,7 +40,7 @@ def predicted(
     valid: Shaped[Array, " time"] | None,
 ) -> tuple[Float[Array, "time state"], Float[Array, " state"]]:
     """The beliefs before every observation, and the one after the last; behind the end it stands."""
-    matrix, belief, seen = _one_precision(chain.operator.matrix, belief, log_likelihoods)
+    matrix, belief, seen = one_precision(chain.operator.matrix, belief, log_likelihoods)
     found = hmm.forward(matrix, belief, seen, valid, predicted=True)
     return found.predicted, found.final  # pyright: ignore[reportReturnType]
 
@@ -51,7 +52,7 @@ def forward(
     valid: Shaped[Array, " time"] | None,
 ) -> Filtered:
     """The forward recursion from a belief before the first observation."""
-    matrix, belief, seen = _one_precision(chain.operator.matrix, belief, log_likelihoods)
+    matrix, belief, seen = one_precision(chain.operator.matrix, belief, log_likelihoods)
     found = hmm.forward(matrix, belief, seen, valid, filtered=True)
     return Filtered(found.filtered, found.evidence, found.final, seen, found)  # pyright: ignore[reportArgumentType]
 
@@ -89,7 +90,7 @@ def best_path(
     valid: Shaped[Array, " time"] | None,
 ) -> tuple[Shaped[Array, " time"], Float[Array, " time"]]:
     """The most probable path, and its log-probability with the observations, step by step."""
-    matrix, belief, seen = _one_precision(chain.operator.matrix, belief, log_likelihoods)
+    matrix, belief, seen = one_precision(chain.operator.matrix, belief, log_likelihoods)
     return hmm.best_path(safe_log(matrix), safe_log(belief), seen, valid)
 
 
@@ -97,10 +98,5 @@ def sampled_path(
     chain: Chain, found: Filtered, noise: Float[Array, "time state"], valid: Shaped[Array, " time"] | None
 ) -> Shaped[Array, " time"]:
     """A path drawn from the posterior, the same as in sequence."""
-    matrix, filtered, noise = _one_precision(chain.operator.matrix, found.filtered, noise)
+    matrix, filtered, noise = one_precision(chain.operator.matrix, found.filtered, noise)
     return hmm.sampled_path(matrix, filtered, noise, valid)
-
-
-def _one_precision(*arrays: Array) -> tuple[Array, ...]:
-    dtype = jnp.result_type(*arrays)
-    return tuple(a.astype(dtype) for a in arrays)

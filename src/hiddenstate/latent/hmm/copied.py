@@ -3,12 +3,11 @@
 Best and sampled paths are those of `hiddenstate.latent.hmm.recursions`.
 """
 
-import jax.numpy as jnp
-
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.latent.hmm import recursions
 from hiddenstate.latent.hmm.recursions import Chain, Forward, best_path, sampled_path
 from hiddenstate.native import copying
+from hiddenstate.native.operation import one_precision
 from hiddenstate.ops.derivatives import differentiated_as
 
 __all__ = ["best_path", "forward", "sampled_path", "score", "smooth"]
@@ -21,7 +20,7 @@ def score(
     valid: Shaped[Array, " time"] | None,
 ) -> tuple[Float[Array, " time"], Float[Array, " state"]]:
     """The log-probability of every step and the last belief, with a derivative that costs one way back."""
-    stay, fresh, belief, seen = _one_precision(chain, belief, log_likelihoods)
+    stay, fresh, belief, seen = one_precision(chain.operator.stay, chain.operator.fresh, belief, log_likelihoods)
     found = copying.forward(stay, fresh, belief, seen, valid)
     return found.evidence, found.final
 
@@ -38,7 +37,7 @@ def forward(
         return recursions.forward(Chain(operator), belief, seen, valid)
 
     def native(operator, belief, seen, valid):
-        stay, fresh, belief, seen = _one_precision(Chain(operator), belief, seen)
+        stay, fresh, belief, seen = one_precision(operator.stay, operator.fresh, belief, seen)
         found = copying.forward(stay, fresh, belief, seen, valid, keep=True)
         return Forward(found.predicted, found.filtered, found.evidence, found.final)  # pyright: ignore[reportArgumentType]
 
@@ -57,9 +56,3 @@ def smooth(chain: Chain, found: Forward, valid: Shaped[Array, " time"] | None) -
         return copying.smooth(*arrays, valid)
 
     return differentiated_as(plain, native)(chain.operator, found, valid)
-
-
-def _one_precision(chain: Chain, *arrays: Array) -> tuple[Array, ...]:
-    every = chain.operator.stay, chain.operator.fresh, *arrays
-    dtype = jnp.result_type(*every)
-    return tuple(a.astype(dtype) for a in every)
