@@ -1,5 +1,9 @@
 #include "threads.h"
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -11,31 +15,67 @@ namespace {
 
 std::atomic<int64_t> most_threads{0};
 
-struct Shared {
-  Shared(int64_t tasks, const std::function<void(int64_t)>& task) : tasks(tasks), task(&task) {}
+// Which part of the tasks a thread begins with: that of the processor it runs on, so that the next kernel of a program
+// finds in the processor's cache what the last one left there. Caches of different processors are far apart.
+int64_t preferred_part() {
+#if defined(__linux__)
+  return std::max(0, sched_getcpu());
+#else
+  static std::atomic<int64_t> threads{0};
+  static thread_local const int64_t number = threads.fetch_add(1);
+  return number;
+#endif
+}
 
-  // Takes tasks until none is left. `task` is looked at only while one is held, and the caller of `parallel` stays
+// Tasks in as many parts as threads, neighbours together. A thread that is done with its part helps with the others.
+class Shared {
+ public:
+  Shared(int64_t tasks, int64_t count, const std::function<void(int64_t)>& task)
+      : tasks_(tasks), count_(count), parts_(new Part[size_t(count)]), task_(&task) {
+    for (int64_t i = 0; i < count; ++i) parts_[i].next = i * tasks / count, parts_[i].end = (i + 1) * tasks / count;
+  }
+
+  // Takes tasks until none is left. `task_` is looked at only while one is held, and the caller of `parallel` stays
   // until all are done, so that a helper that comes late finds nothing and touches nothing.
   void work() {
-    for (int64_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) {
-      (*task)(i);
-      if (done.fetch_add(1) + 1 == tasks) {
-        std::lock_guard<std::mutex> lock(mutex);
-        finished.notify_all();
+    const int64_t own = claim(preferred_part());
+    for (int64_t p = 0; p < count_; ++p) {
+      Part& part = parts_[(own + p) % count_];
+      for (int64_t i = part.next.fetch_add(1); i < part.end; i = part.next.fetch_add(1)) {
+        (*task_)(i);
+        if (done_.fetch_add(1) + 1 == tasks_) {
+          std::lock_guard<std::mutex> lock(mutex_);
+          finished_.notify_all();
+        }
       }
     }
   }
 
   void wait() {
-    std::unique_lock<std::mutex> lock(mutex);
-    finished.wait(lock, [&] { return done.load() == tasks; });
+    std::unique_lock<std::mutex> lock(mutex_);
+    finished_.wait(lock, [&] { return done_.load() == tasks_; });
   }
 
-  const int64_t tasks;
-  const std::function<void(int64_t)>* task;
-  std::atomic<int64_t> next{0}, done{0};
-  std::mutex mutex;
-  std::condition_variable finished;
+ private:
+  struct alignas(64) Part {
+    std::atomic<int64_t> next;
+    int64_t end;
+    std::atomic<bool> claimed{false};
+  };
+
+  // The first part from this one on that no other thread began with.
+  int64_t claim(int64_t from) {
+    for (int64_t p = 0; p < count_; ++p)
+      if (!parts_[(from + p) % count_].claimed.exchange(true)) return (from + p) % count_;
+    return from % count_;
+  }
+
+  const int64_t tasks_, count_;
+  const std::unique_ptr<Part[]> parts_;
+  const std::function<void(int64_t)>* const task_;
+  std::atomic<int64_t> done_{0};
+  std::mutex mutex_;
+  std::condition_variable finished_;
 };
 
 }  // namespace
@@ -48,13 +88,13 @@ int64_t threads_of(const xla::ffi::ThreadPool& pool) {
 }
 
 void parallel(xla::ffi::ThreadPool& pool, int64_t tasks, const std::function<void(int64_t)>& task) {
-  const int64_t helpers = std::min(threads_of(pool), tasks) - 1;
-  if (helpers <= 0) {
+  const int64_t threads = std::min(threads_of(pool), tasks);
+  if (threads <= 1) {
     for (int64_t i = 0; i < tasks; ++i) task(i);
     return;
   }
-  auto shared = std::make_shared<Shared>(tasks, task);
-  for (int64_t i = 0; i < helpers; ++i) pool.Schedule([shared] { shared->work(); });
+  auto shared = std::make_shared<Shared>(tasks, threads, task);
+  for (int64_t i = 1; i < threads; ++i) pool.Schedule([shared] { shared->work(); });
   shared->work();
   shared->wait();
 }
