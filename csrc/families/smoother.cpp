@@ -9,6 +9,16 @@ namespace hs {
 namespace HS_ISA {
 namespace {
 
+template <class T>
+HS_INLINE void square(const Vec<T>* root, Vec<T>* out, int n) {
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j <= i; ++j) {
+      Vec<T> s = {};
+      for (int k = 0; k < n; ++k) s += root[i * n + k] * root[j * n + k];
+      out[i * n + j] = out[j * n + i] = s;
+    }
+}
+
 // Of the joint root [[ahead, 0], [crossed, left]] of z_{t+1} and z_t, `gain` is crossed / ahead.
 template <class T, int N>
 void gains_of_vector(const SmootherGains<T>& in, int64_t first, int steps, Vec<T>* triangle, Vec<T>* dense) {
@@ -27,7 +37,8 @@ void gains_of_vector(const SmootherGains<T>& in, int64_t first, int steps, Vec<T
       crossed[r * n + j] = s / triangle[j * n + j];
     }
   scatter<T>(in.gain + first * n * n, crossed, n * n, n * n, steps);
-  scatter<T>(in.left + first * n * n, left, n * n, n * n, steps);
+  square<T>(left, dense, n);
+  scatter<T>(in.residual + first * n * n, dense, n * n, n * n, steps);
 }
 
 template <class T, int N>
@@ -41,40 +52,36 @@ void gains(const SmootherGains<T>& in, int64_t steps) {
 }
 
 template <class T>
-void write_covariance(T* to, Columns<T> root, Columns<T> turned, Columns<T> product) {
-  const int n = root.rows;
+void turn(Columns<T> from, Columns<T> to, int n) {
   for (int i = 0; i < n; ++i)
-    for (int j = 0; j < n; ++j) turned.at(j, i) = root.at(i, j);
-  multiply<T>(root, turned, product, n);
-  write<T>(to, product, n);
+    for (int j = 0; j < n; ++j) to.at(j, i) = from.at(i, j);
 }
 
 template <class T>
 void chain(const SmootherChain<T>& in) {
   const int n = in.state, padded = Columns<T>::pad(n);
-  const size_t size = size_t(n) * size_t(padded);
-  Scratch<T> memory(8 * size / Lanes<T>::count + size_t(2 * n));
-  auto make = [&](int columns) {
-    const Columns<T> made{memory.take_numbers(size_t(padded) * size_t(columns)), n, padded};
-    clear<T>(made, columns);
+  Scratch<T> memory(5 * size_t(n) * size_t(padded) / Lanes<T>::count);
+  auto make = [&] {
+    const Columns<T> made{memory.take_numbers(size_t(padded) * size_t(n)), n, padded};
+    clear<T>(made, n);
     return made;
   };
-  const Columns<T> root = make(n), left = make(n), moved = make(n), turned = make(n), covariance = make(n), gain = make(n),
-                   crossed = make(n);
-  T* const mirror = memory.take_numbers(size_t(n));
-  read<T>(root, in.last, n);
-  write_covariance<T>(in.covariance + (in.time - 1) * n * n, root, turned, covariance);
+  const Columns<T> covariance = make(), gain = make(), turned = make(), crossed = make(), residual = make();
+  read<T>(gain, in.last, n);
+  turn<T>(gain, turned, n);
+  multiply<T>(gain, turned, covariance, n);
+  write<T>(in.covariance + (in.time - 1) * n * n, covariance, n);
   for (int64_t t = in.time - 2; t >= 0; --t) {
     const int64_t at = t * n * n;
     read<T>(gain, in.gain + at, n);
-    read<T>(left, in.left + at, n);
+    read<T>(residual, in.residual + at, n);
+    turn<T>(gain, turned, n);
     multiply<T>(gain, covariance, crossed, n);
     write<T>(in.crossed + at, crossed, n);
-    multiply<T>(gain, root, moved, n);
-    clear<T>(root, n);
-    absorb<T>(root, left, nullptr, nullptr, n, mirror);
-    absorb<T>(root, moved, nullptr, nullptr, n, mirror);
-    write_covariance<T>(in.covariance + at, root, turned, covariance);
+    multiply<T>(crossed, turned, covariance, n);
+    for (int j = 0; j < n; ++j)
+      for (int i = j; i < n; ++i) covariance.at(i, j) = covariance.at(j, i) = covariance.at(i, j) + residual.at(i, j);
+    write<T>(in.covariance + at, covariance, n);
   }
 }
 
@@ -100,13 +107,14 @@ HS_INLINE void times(bool own, Matrices<T> matrix, const Vec<T>* x, Vec<T>* out,
     multiply<T>(matrix.shared, x, out, n, n, width);
 }
 
-template <class T>
-HS_INLINE void square(const Vec<T>* root, Vec<T>* out, int n) {
+// covariance = residual + crossed gain', of which only one half is computed.
+template <class T, class Gain>
+HS_INLINE void close(const Vec<T>* crossed, const Gain* gain, const Vec<T>* residual, Vec<T>* covariance, int n) {
   for (int i = 0; i < n; ++i)
     for (int j = 0; j <= i; ++j) {
-      Vec<T> s = {};
-      for (int k = 0; k < n; ++k) s += root[i * n + k] * root[j * n + k];
-      out[i * n + j] = out[j * n + i] = s;
+      Vec<T> s = residual[i * n + j];
+      for (int k = 0; k < n; ++k) s += crossed[i * n + k] * gain[j * n + k];
+      covariance[i * n + j] = covariance[j * n + i] = s;
     }
 }
 
@@ -117,10 +125,11 @@ void each(const SmootherEach<T>& in, int sequences) {
   const bool spreads = in.covariance != nullptr;
   int64_t longest;
   const Ints<T> lengths = lengths_of<T>(in.length, sequences, longest);
-  Scratch<T> memory(size_t(4 * n + 7 * nn));
+  Scratch<T> memory(size_t(4 * n + 5 * nn));
   Vec<T>*mean = memory.take(n), *apart = memory.take(n), *moved = memory.take(n), *ahead = memory.take(n),
-        *gain = memory.take(nn), *left = memory.take(nn), *root = memory.take(nn), *covariance = memory.take(nn),
-        *crossed = memory.take(nn), *triangle = memory.take(nn), *moved_root = memory.take(nn);
+        *gain = memory.take(nn), *residual = memory.take(nn), *covariance = memory.take(nn), *crossed = memory.take(nn),
+        *next = memory.take(nn);
+  Vec<T>* const root = next;
   for (int i = 0; i < nn; ++i) root[i] = Vec<T>{};
   for (int i = 0; i < n; ++i) mean[i] = Vec<T>{};
   for (int s = 0; s < sequences; ++s) {
@@ -141,15 +150,11 @@ void each(const SmootherEach<T>& in, int sequences) {
       if (spreads) {
         times<T>(in.own, by, covariance, crossed, n, n);
         for (int i = 0; i < nn; ++i) crossed[i] = select<T>(inside, crossed[i], Vec<T>{});
-        times<T>(in.own, by, root, moved_root, n, n);
-        const T* open = in.left + t * nn;
-        if (in.own) gather<T>(left, open, nn, (time - 1) * nn, sequences);
-        for (int i = 0; !in.own && i < nn; ++i) left[i] = all<T>(open[i]);
-        for (int i = 0; i < nn; ++i) triangle[i] = Vec<T>{};
-        absorb<T, N>(triangle, left, n, n, n);
-        absorb<T, N>(triangle, moved_root, n, n, n);
-        for (int i = 0; i < nn; ++i) root[i] = select<T>(inside, triangle[i], root[i]);
-        square<T>(root, covariance, n);
+        const T* left = in.residual + t * nn;
+        if (in.own) gather<T>(residual, left, nn, (time - 1) * nn, sequences);
+        for (int i = 0; !in.own && i < nn; ++i) residual[i] = all<T>(left[i]);
+        in.own ? close<T>(crossed, by.own, residual, next, n) : close<T>(crossed, by.shared, residual, next, n);
+        for (int i = 0; i < nn; ++i) covariance[i] = select<T>(inside, next[i], covariance[i]);
       }
     } else if (spreads) {
       for (int i = 0; i < nn; ++i) crossed[i] = Vec<T>{};

@@ -193,9 +193,12 @@ HS_INLINE void write(T* to, Columns<T> from, int columns) {
     for (int j = 0; j < columns; ++j) to[i * columns + j] = from.at(i, j);
 }
 
-// One reflection, of the rows of a panel from the vector that holds `from` on. Rows that are done hold zeros there.
+// One reflection, of the rows of a panel from `from` on; those above are done and stay. (They are not set to zero: a
+// vector that is read right after one of its numbers was written waits for that to reach the cache.)
 template <class T>
 HS_INLINE void reflect(T* entry, Columns<T> dense, const T* mirror, int width, T first, T scale, int from) {
+  Ints<T> place;
+  for (int i = 0; i < Lanes<T>::count; ++i) place[i] = i;
   for (int v = from / Lanes<T>::count * Lanes<T>::count; v < dense.padded; v += Lanes<T>::count) {
     T* row = dense.data + v;
     Vec<T> s0 = load<T>(entry + v) * first, s1 = {}, s2 = {}, s3 = {};
@@ -209,7 +212,8 @@ HS_INLINE void reflect(T* entry, Columns<T> dense, const T* mirror, int width, T
     if (j < width) s0 += load<T>(row + j * dense.padded) * mirror[j];
     if (j + 1 < width) s1 += load<T>(row + (j + 1) * dense.padded) * mirror[j + 1];
     if (j + 2 < width) s2 += load<T>(row + (j + 2) * dense.padded) * mirror[j + 2];
-    const Vec<T> along = scale * ((s0 + s1) + (s2 + s3));
+    const Ints<T> meant = place >= typename Lanes<T>::integer(from - v);
+    const Vec<T> along = select<T>(meant, scale * ((s0 + s1) + (s2 + s3)), Vec<T>{});
     store<T>(entry + v, load<T>(entry + v) - along * first);
     for (j = 0; j < width; ++j) {
       T* at = row + j * dense.padded;
@@ -232,8 +236,6 @@ HS_INLINE void absorb(Columns<T> triangle, Columns<T> dense, const Columns<T>* b
     const T square = (s[0] + s[1]) + (s[2] + s[3]), length = std::sqrt(square);
     const T becomes = corner > 0 ? -length : length;
     const T first = corner - becomes, half = square - becomes * corner, scale = half > 0 ? 1 / half : T(0);
-    triangle.at(i, i) = 0;  // this row, and those above, are done: zeros stay what they are
-    for (int j = 0; j < width; ++j) dense.at(i, j) = 0;
     reflect<T>(triangle.column(i), dense, mirror, width, first, scale, i + 1);
     if (below) reflect<T>(below_triangle->column(i), *below, mirror, width, first, scale, 0);
     triangle.at(i, i) = becomes;

@@ -1,17 +1,18 @@
-// The smoother of Rauch, Tung and Striebel in square-root form, backward from a Kalman filter:
-// z_t = known_t + gain_t (z_{t+1} - ahead_t) + left_t e. Matrices are held by rows.
+// The smoother of Rauch, Tung and Striebel, backward from a Kalman filter: z_t = known_t + gain_t (z_{t+1} - ahead_t) + e,
+// where e has the covariance open_t. So covariance_t = open_t + gain_t covariance_{t+1} gain_t', a sum of two that are
+// positive, of which nothing is taken off: roots are needed for open_t alone. Matrices are held by rows.
 #pragma once
 #include <cstdint>
 
 namespace hs {
 
-// The gains, and roots of what the next state leaves open, of many steps; both noises as in the Kalman filter.
+// The gains, and the covariances of what the next state leaves open, of many steps; both noises as in the Kalman filter.
 template <class T>
 struct SmootherGains {
   int state;
   const T *transition, *noise;
   const T* filtered;  // (step, state, state): roots given the observations so far
-  T *gain, *left;     // (step, state, state)
+  T *gain, *residual;  // (step, state, state)
 };
 
 // The covariances given all observations, of one chain of `time` states.
@@ -19,19 +20,19 @@ template <class T>
 struct SmootherChain {
   int64_t time;
   int state;
-  const T *gain, *left, *last;  // (time - 1, state, state), and a root of the last covariance
-  T *covariance, *crossed;      // (time, state, state) and (time - 1, state, state), of each state with the next
+  const T *gain, *residual, *last;  // (time - 1, state, state), and a root of the last covariance
+  T *covariance, *crossed;          // (time, state, state) and (time - 1, state, state), of each state with the next
 };
 
 // Means, and where asked for covariances, of up to a vector of sequences of different lengths. Where `own` they have
-// gains, roots and what is left of their own, otherwise they share them; the rest is of each. `ahead` is the mean
+// gains, roots and residuals of their own, otherwise they share them; the rest is of each. `ahead` is the mean
 // before each step. Numbers of sequence i lie i times their size behind those of the first.
 template <class T>
 struct SmootherEach {
   int64_t time;
   int state;
   bool own;
-  const T *gain, *left, *filtered_root, *filtered, *ahead;
+  const T *gain, *residual, *filtered_root, *filtered, *ahead;
   const int32_t* length;
   T *mean, *covariance, *crossed;  // the last two may be null
 };

@@ -1,4 +1,4 @@
-"""The smoother of Rauch, Tung and Striebel in square-root form, backward from what `hiddenstate.native.kalman` kept."""
+"""The smoother of Rauch, Tung and Striebel, backward from what `hiddenstate.native.kalman` kept."""
 
 from typing import NamedTuple
 
@@ -10,10 +10,10 @@ from hiddenstate.native.operation import Operation, call, like
 
 
 class Gains(NamedTuple):
-    """z_t = known + gain (z_{t+1} - ahead) + left e for all steps but the last."""
+    """z_t = known + gain (z_{t+1} - ahead) + e for all steps but the last, where e has the covariance `residual`."""
 
     gain: Float[Array, "pair state state"]
-    left: Float[Array, "pair state state"]
+    residual: Float[Array, "pair state state"]
 
 
 class Spread(NamedTuple):
@@ -68,20 +68,20 @@ def _run_gains(transition, noise, filtered, *, options):
     return call("smoother_gains", like(filtered, filtered), transition, noise, filtered)
 
 
-def _run_chain(gain, left, last, *, options):
+def _run_chain(gain, residual, last, *, options):
     del options
     groups, pairs, state, _ = gain.shape
     shapes = [jax.ShapeDtypeStruct((groups, 1, steps, state, state), gain.dtype) for steps in (pairs + 1, pairs)]
-    return call("smoother_chain", shapes, gain, left, last)
+    return call("smoother_chain", shapes, gain, residual, last)
 
 
-def _run_each(gain, left, roots, filtered, ahead, length, *, options, own):
+def _run_each(gain, residual, roots, filtered, ahead, length, *, options, own):
     groups, sequences, time, state = filtered.shape
     made = [*like(filtered)]
     for steps in (time, time - 1):
         shape = (groups, sequences, steps if options[0] else 0, state, state)
         made.append(jax.ShapeDtypeStruct(shape, filtered.dtype))
-    return call("smoother_each", made, gain, left, roots, filtered, ahead, length, own=own)
+    return call("smoother_each", made, gain, residual, roots, filtered, ahead, length, own=own)
 
 
 _gains = Operation("smoother_gains", _run_gains, shared=2)
