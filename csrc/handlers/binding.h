@@ -1,11 +1,31 @@
 // What XLA has to know of a handler, read off its parameters.
 #pragma once
+#include <cstdint>
 #include <type_traits>
 #include <utility>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include "handlers/buffers.h"
 
 namespace hs {
+
+// Asks for large pages in a result, which a kernel is about to write for the first time: the system then clears its
+// memory in far fewer steps. Where it does not know them, nothing happens.
+inline void use_large_pages(Out& out) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr uintptr_t page = uintptr_t(1) << 21;
+  const auto begin = reinterpret_cast<uintptr_t>(out->untyped_data());
+  const uintptr_t from = (begin + page - 1) / page * page, to = (begin + out->size_bytes()) / page * page;
+  if (to > from) madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
+#else
+  (void)out;
+#endif
+}
+template <class Other>
+void use_large_pages(Other&) {}
 
 template <class Function, class Binding>
 auto bind_rest(Function function, Binding binding, const char* const*) {
@@ -29,7 +49,11 @@ template <class... Parameters, class... Names>
 auto bind(ffi::Error (*function)(Parameters...), Names... names) {
   static_assert((0 + ... + std::is_arithmetic_v<Parameters>) == sizeof...(names), "one name for each attribute");
   const char* const all[] = {names..., nullptr};
-  return bind_rest(function, ffi::Ffi::Bind(), all, static_cast<Parameters*>(nullptr)...);
+  const auto prepared = [function](Parameters... parameters) {
+    (use_large_pages(parameters), ...);
+    return function(parameters...);
+  };
+  return bind_rest(prepared, ffi::Ffi::Bind(), all, static_cast<Parameters*>(nullptr)...);
 }
 
 // Defines `function`_handler; the names of the attributes follow.

@@ -3,10 +3,6 @@
 #include <cstdint>
 #include <string>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 #include "threads.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -37,23 +33,6 @@ ffi::Error with_type(const ffi::AnyBuffer& buffer, F&& body) {
   if (buffer.element_type() == ffi::F32) return body(float(0));
   if (buffer.element_type() == ffi::F64) return body(double(0));
   return ffi::Error::InvalidArgument("kernels take float32 or float64.");
-}
-
-// Asks for large pages in memory that a kernel is about to write for the first time: the system then clears it in far
-// fewer steps. Where it does not know them, nothing happens.
-inline void use_large_pages(void* begin, size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr uintptr_t page = uintptr_t(1) << 21;
-  const uintptr_t from = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
-  const uintptr_t to = (reinterpret_cast<uintptr_t>(begin) + bytes) / page * page;
-  if (to > from) madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
-#else
-  (void)begin, (void)bytes;
-#endif
-}
-template <class... Outs>
-void use_large_pages(Outs&... outs) {
-  (use_large_pages(outs->untyped_data(), outs->size_bytes()), ...);
 }
 
 }  // namespace hs

@@ -32,7 +32,6 @@ ffi::Error forward(ffi::ThreadPool pool, Buffer weight, Buffer input_weight, Buf
   HS_REQUIRE(size_of(start) == n.ends() && size_of(*states) == n.states() && size_of(*final) == n.ends());
   HS_REQUIRE(size_of(*gates) == 0 || size_of(*gates) == 3 * n.states());
   HS_REQUIRE(size_of(*recurrent) == (before || size_of(*gates) == 0 ? 0 : n.states()));
-  use_large_pages(states, gates, recurrent);
   return with_type(weight, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = gru_table().of(zero);
@@ -59,7 +58,6 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer input_weight, Bu
   HS_REQUIRE(size_of(states) == n.states() && size_of(d_states) == n.states() && size_of(d_final) == n.ends());
   HS_REQUIRE(size_of(*d_start) == n.ends() && size_of(*d_elements) == size_of(gates));
   HS_REQUIRE(fits_back(input_weight, *d_inputs, n, 3 * n.units));
-  use_large_pages(d_inputs);
   return with_type(gates, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = gru_table().of(zero);

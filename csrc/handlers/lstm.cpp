@@ -25,7 +25,6 @@ ffi::Error forward(ffi::ThreadPool pool, Buffer weight, Buffer input_weight, Buf
   HS_REQUIRE((size_of(*c) == 0 || size_of(*c) == n.states()) && size_of(*h) == n.states());
   HS_REQUIRE(size_of(*final_c) == n.ends() && size_of(*final_h) == n.ends());
   HS_REQUIRE(size_of(*gates) == 0 || size_of(*gates) == 4 * n.states());
-  use_large_pages(c, h, gates);
   return with_type(weight, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = lstm_table().of(zero);
@@ -53,7 +52,6 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer input_weight, Bu
   HS_REQUIRE((size_of(d_c) == 0 || size_of(d_c) == n.states()) && size_of(d_h) == n.states());
   HS_REQUIRE(size_of(*d_start_c) == n.ends() && size_of(*d_start_h) == n.ends());
   HS_REQUIRE(size_of(*d_elements) == size_of(gates) && fits_back(input_weight, *d_inputs, n, 4 * n.units));
-  use_large_pages(d_inputs);
   return with_type(gates, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = lstm_table().of(zero);

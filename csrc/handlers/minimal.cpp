@@ -43,7 +43,6 @@ ffi::Error forward(ffi::ThreadPool pool, Buffer weight, Buffer bias, Buffer star
   HS_REQUIRE((size_of(bias) == 0 || size_of(bias) == groups * numbers) && size_of(start) == n.ends());
   HS_REQUIRE(size_of(*states) == n.states() && size_of(*final) == n.ends());
   HS_REQUIRE(size_of(*lines) == 0 || size_of(*lines) == kind.gates() * n.states());
-  use_large_pages(states, lines);
   return with_type(weight, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = minimal_table().of(zero);
@@ -102,7 +101,6 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer lengths, Buffer 
   HS_REQUIRE(size_of(lines) == kind.gates() * n.states() && size_of(*d_lines) == size_of(lines));
   HS_REQUIRE(size_of(states) == n.states() && size_of(d_states) == n.states());
   HS_REQUIRE(size_of(d_final) == n.ends() && size_of(*d_start) == n.ends());
-  use_large_pages(d_inputs);
   return with_type(weight, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = minimal_table().of(zero);

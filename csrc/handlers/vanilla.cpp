@@ -24,7 +24,6 @@ ffi::Error forward(ffi::ThreadPool pool, Buffer weight, Buffer input_weight, Buf
   HS_REQUIRE(fits_outside(input_weight, bias, elements, inputs, n, n.units));
   HS_REQUIRE(size_of(*states) == n.states() && size_of(*final) == n.ends());
   HS_REQUIRE(size_of(*drive) == 0 || size_of(*drive) == n.states());
-  use_large_pages(states, drive);
   return with_type(weight, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = vanilla_table().of(zero);
@@ -51,7 +50,6 @@ ffi::Error backward(ffi::ThreadPool pool, Buffer weight, Buffer input_weight, Bu
   HS_REQUIRE(size_of(final) == n.ends() && size_of(d_final) == n.ends() && size_of(*d_start) == n.ends());
   HS_REQUIRE(size_of(*d_alpha) == (size_of(alpha) == 0 ? 0 : n.ends()));
   HS_REQUIRE(fits_back(input_weight, *d_inputs, n, n.units));
-  use_large_pages(d_elements, d_inputs);
   return with_type(states, [&](auto zero) {
     using T = decltype(zero);
     const auto& kernels = vanilla_table().of(zero);
