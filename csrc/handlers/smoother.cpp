@@ -1,5 +1,7 @@
 #include "kernels/smoother.h"
 
+#include <cstring>
+
 #include "handlers/binding.h"
 #include "isa.h"
 #include "kernels/kalman.h"
@@ -85,12 +87,27 @@ ffi::Error each(ffi::ThreadPool pool, Buffer gain, Buffer residual, Buffer filte
   });
 }
 
+// What sequences of a group share, [group, ...], once for each of those that `mean`, [group, sequence, ...], is of.
+ffi::Error copies(ffi::ThreadPool pool, Buffer shared, Buffer mean, Out each) {
+  const int64_t groups = size_of(mean, 0, 1), all = size_of(mean, 0, 2);
+  const int64_t size = groups ? int64_t(shared.size_bytes()) / groups : 0;
+  HS_REQUIRE(size_of(shared, 0, 1) == groups && int64_t(each->size_bytes()) == all * size);
+  const auto* from = static_cast<const char*>(shared.untyped_data());
+  auto* to = static_cast<char*>(each->untyped_data());
+  parallel(pool, all, [&](int64_t i) { std::memcpy(to + i * size, from + i / (all / groups) * size, size_t(size)); });
+  return ffi::Error::Success();
+}
+
+HS_HANDLER(copies)
 HS_HANDLER(gains)
 HS_HANDLER(chain)
 HS_HANDLER(each, "own")
 
 const Registered registered[] = {
-    {"smoother_gains", gains_handler}, {"smoother_chain", chain_handler}, {"smoother_each", each_handler}};
+    {"smoother_gains", gains_handler},
+    {"smoother_chain", chain_handler},
+    {"smoother_each", each_handler},
+    {"smoother_copies", copies_handler}};
 
 }  // namespace
 }  // namespace hs

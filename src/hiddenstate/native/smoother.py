@@ -37,6 +37,14 @@ def chain(found: Gains, last: Float[Array, "state state"]) -> Spread:
     return Spread(*_chain.single(*found, last))
 
 
+def copied(spread: Spread, mean: Float[Array, "time state"]) -> Spread:
+    """The same, but where sequences share it, each of them, with means of its own, has a copy: results are made so.
+
+    JAX would copy too, into memory that the system has to clear in small pages, which takes longer than to smooth.
+    """
+    return Spread(*(_copies.single(array, mean)[0] for array in spread))
+
+
 def means(
     found: Gains,
     filtered: Float[Array, "time state"],
@@ -75,6 +83,12 @@ def _run_chain(gain, residual, last, *, options):
     return call("smoother_chain", shapes, gain, residual, last)
 
 
+def _run_copies(shared, mean, *, options):
+    del options
+    shape = jax.ShapeDtypeStruct((*mean.shape[:2], *shared.shape[1:]), shared.dtype)
+    return call("smoother_copies", [shape], shared, mean)
+
+
 def _run_each(gain, residual, roots, filtered, ahead, length, *, options, own):
     groups, sequences, time, state = filtered.shape
     made = [*like(filtered)]
@@ -86,6 +100,7 @@ def _run_each(gain, residual, roots, filtered, ahead, length, *, options, own):
 
 _gains = Operation("smoother_gains", _run_gains, shared=2)
 _chain = Operation("smoother_chain", _run_chain, shared=3)
+_copies = Operation("smoother_copies", _run_copies, shared=1)
 _shared = Operation(
     "smoother_shared", lambda *arrays, options: _run_each(*arrays, options=options, own=False), shared=3
 )

@@ -48,15 +48,21 @@ def filter_natively(sequence: Sequence, first: Belief) -> tuple[Filtered, Float[
     return Filtered(known.mean, covariance), log_probs
 
 
-def smooth_natively(sequence: Sequence, first: Belief) -> tuple[Smoothed, Float[Array, " time"]]:
-    """p(z_t | x_1 .. x_T) and the log-probability of every step; the transition noise must have an inverse."""
+def smooth_natively(
+    sequence: Sequence, first: Belief, *, copied: bool = False
+) -> tuple[Smoothed, Float[Array, " time"]]:
+    """p(z_t | x_1 .. x_T) and the log-probability of every step; the transition noise must have an inverse.
+
+    Where sequences share covariances these are one array for all of them, or `copied`, one for each.
+    """
     log_probs, _, predicted, known = _run(sequence, rooted(first), keep=True, filtered=True)
     system, length = sequence.fixed, lengths_of(sequence.valid, len(sequence.xs))
     gains = smoother.gains(system.transition, triangular(system.noise), known.root[:-1])
     shared = sequence.observed is None
     if shared and sequence.valid is None:
         mean = smoother.means(gains, known.mean, predicted.mean, length)
-        return Smoothed(mean, *smoother.chain(gains, known.root[-1])), log_probs
+        spread = smoother.chain(gains, known.root[-1])
+        return Smoothed(mean, *(smoother.copied(spread, mean) if copied else spread)), log_probs
     mean, spread = smoother.each(gains, known.root, known.mean, predicted.mean, length, own=not shared)
     return Smoothed(mean, *spread), log_probs
 

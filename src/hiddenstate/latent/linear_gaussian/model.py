@@ -436,14 +436,16 @@ class LinearGaussian(SequenceModel):
 
     def smooth_with_evidence(self, steps: Steps, strategy: Strategy) -> tuple[Smoothed, Float[Array, " time"]]:
         """The same, and the log-probability of every step."""
+        return self._smoothed(steps, strategy, copied=True)
 
+    def _smoothed(self, steps: Steps, strategy: Strategy, *, copied: bool) -> tuple[Smoothed, Float[Array, " time"]]:
         def plain(sequence, first):
             functions, log_probs = self._backward(sequence, first, steps, strategy)
             parallel = isinstance(strategy, Associative)
             return smoothed_in_parallel(functions) if parallel else smoothed(functions), log_probs
 
         native = isinstance(strategy, Native) and self._invertible
-        run = differentiated_as(plain, smooth_natively) if native else plain
+        run = differentiated_as(plain, partial(smooth_natively, copied=copied)) if native else plain
         return run(self.sequence(steps), self._first())
 
     def fixed_lag(self, steps: Steps, strategy: Strategy, lag: int) -> Filtered:
@@ -460,7 +462,7 @@ class LinearGaussian(SequenceModel):
 
         Directions without noise, and diffuse ones, count nothing in it.
         """
-        means = self.smooth(steps, strategy).mean
+        means = self._smoothed(steps, strategy, copied=False)[0].mean
         return Decoded(means, self._joint_log_prob(means, self.sequence(steps)))
 
     def _first(self) -> Belief:
@@ -511,7 +513,7 @@ class LinearGaussian(SequenceModel):
 
     def expected_statistics(self, steps: Steps, strategy: Strategy) -> tuple[Statistics, Float[Array, ""]]:
         """Sums of expected second moments, which is what `maximise` needs, and the log-probability."""
-        found, log_probs = self.smooth_with_evidence(steps, strategy)
+        found, log_probs = self._smoothed(steps, strategy, copied=False)
         inputs = steps.inputs if self.inputs else None
         start = plain(self.parameters.initial_mean)
         counted = statistics(self.sequence(steps), inputs, found, start, varies=self.horizon is not None)
