@@ -8,6 +8,9 @@ import numpy as np
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core.errors import DataError
 
+ALIGNMENT = 64
+"""Bytes: a line of the cache, at which XLA wants arrays to begin."""
+
 
 def as_list(arrays: Any) -> list[Any] | None:
     """The arrays of a list of sequences; None where `arrays` is one sequence."""
@@ -86,6 +89,17 @@ def pad(items: list[np.ndarray]) -> np.ndarray:
     out = np.zeros((len(items), max(len(a) for a in items), *items[0].shape[1:]), dtype)
     for row, item in zip(out, items, strict=True):
         row[: len(item)] = item
+    return out
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """The array at an address where compiled functions can read it as it is; elsewhere JAX copies it at every call."""
+    if array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous:
+        return array
+    memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    out = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    out[...] = array
     return out
 
 

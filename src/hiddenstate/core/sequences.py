@@ -210,6 +210,7 @@ class Sequences:
                 schema = replace(schema, inputs=tuple(f"u{i}" for i in range(inputs.shape[2])))
         elif schema.event_shape != values.shape[2:]:
             raise DataError(f"observations have shape {values.shape[2:]} but the schema says {schema.event_shape}.")
+        values, inputs = padding.aligned(values), None if inputs is None else padding.aligned(inputs)
         return cls(values, lengths, inputs, None if observed.all() else observed, tuple(names), schema)
 
     # -- looking -----------------------------------------------------------------------------------------------
@@ -293,14 +294,27 @@ class Sequences:
         return self.select(chosen)
 
     def arrays(self, dtype: Any = None) -> Arrays:
-        """The arrays that compiled functions take, floats in `dtype`, with zeros where values are missing."""
+        """The arrays that compiled functions take, floats in `dtype`, with zeros where values are missing.
+
+        Those of one type are made once.
+        """
+        kind = None if dtype is None else np.dtype(dtype)
+        if kind not in self._arrays:
+            self._arrays[kind] = self._arrays_of(kind)
+        return self._arrays[kind]
+
+    @cached_property
+    def _arrays(self) -> dict[np.dtype | None, Arrays]:
+        return {}
+
+    def _arrays_of(self, dtype: np.dtype | None) -> Arrays:
         values = self.values
         if np.issubdtype(values.dtype, np.floating):
             values = np.nan_to_num(values, nan=0.0) if self.has_missing else values
-            values = values if dtype is None else values.astype(dtype, copy=False)
+            values = padding.aligned(values if dtype is None else values.astype(dtype, copy=False))
         inputs = self.inputs
         if inputs is not None and dtype is not None:
-            inputs = inputs.astype(dtype, copy=False)
+            inputs = padding.aligned(inputs.astype(dtype, copy=False))
         lengths = self.lengths.astype(np.int32) if self.ragged else None
         context = None if self.context is None else self.context.astype(np.int32)
         return Arrays(values, lengths, inputs, self.observed, context)
