@@ -15,6 +15,9 @@ from peers.timing import Plan, plan
 LONGEST = 20.0
 """Seconds that one call may take; who takes longer is left out, unless it is ours."""
 
+HOPELESS, SLOW = 5.0, 1.0
+"""Who would take so many times as long as another peer, and so many seconds, is not timed: the fastest is shown."""
+
 PREPARING = 180.0
 """Seconds for inputs, compilation, and three calls."""
 
@@ -25,18 +28,19 @@ PAUSE = 0.004
 def measure(case: Case, pool: Pool, contenders: Iterable[str], *, quick: bool) -> dict[str, Any]:
     """The times of every contender by rounds, what its first call took, and why others were left out."""
     found: dict[str, Any] = {"seconds": {}, "first": {}, "left_out": {}, "differ": {}}
-    plans, results = {}, {}
+    plans, results, seconds = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for name in contenders:
             path = Path(folder) / f"{len(results)}.npz"
             try:
-                said = _prepared(case, pool, name, path)
+                said = _prepared(case, pool, name, path, _fastest_peer(seconds))
             except (TooSlow, Failed) as reason:
                 found["left_out"][name] = _words(reason)
                 continue
             results[name] = dict(np.load(path))
             found["first"][name] = said["first"]
             plans[name] = plan(said["second"], quick=quick)
+            seconds[name] = said["second"]
     for name in results:
         reason = difference(case, results[OURS], results[name]) if OURS in results else "there is nothing of ours"
         if reason:
@@ -47,13 +51,18 @@ def measure(case: Case, pool: Pool, contenders: Iterable[str], *, quick: bool) -
     return found
 
 
-def _prepared(case: Case, pool: Pool, name: str, path: Path) -> dict[str, float]:
+def _fastest_peer(seconds: dict[str, float]) -> float:
+    return min((taken for name, taken in seconds.items() if is_peer(name)), default=float("inf"))
+
+
+def _prepared(case: Case, pool: Pool, name: str, path: Path, fastest: float) -> dict[str, float]:
     process = pool.of(library(name), case.precision)
     if name in case.probed:
         part, times = case.smaller()
         said = process.ask(PREPARING, do="prepare", case=case.key, contender=name, size=part, results=None)
-        if said["second"] * times > LONGEST:
-            raise Failed(f"one call would take about {said['second'] * times:.0f} s")
+        likely = said["second"] * times
+        if likely > LONGEST or likely > max(HOPELESS * fastest, SLOW):
+            raise Failed(f"one call would take about {likely:.1f} s")
     said = process.ask(PREPARING, do="prepare", case=case.key, contender=name, size=dict(case.size), results=str(path))
     if said["second"] > LONGEST and name != OURS:
         raise Failed(f"one call takes {said['second']:.0f} s")

@@ -6,7 +6,7 @@ from typing import Any
 
 from peers.case import FUNCTION, OURS
 from peers.environment import ROOT
-from peers.measuring import LONGEST
+from peers.measuring import HOPELESS, LONGEST
 from peers.records import best_peer, met
 from peers.table import COLUMNS, cells, seconds, times
 from peers.timing import BUDGET, ROUNDS
@@ -126,7 +126,13 @@ def _how(told: dict[str, Any]) -> list[str]:
         if one is not None and one.best < 1
     ]
     said = [f"A peer is faster here: {'; '.join(behind)}.", ""] if behind else []
-    values = {"rounds": ROUNDS, "budget": BUDGET, "longest": f"{LONGEST:.0f}", "function": FUNCTION}
+    values = {
+        "rounds": ROUNDS,
+        "budget": BUDGET,
+        "longest": f"{LONGEST:.0f}",
+        "hopeless": f"{HOPELESS:.0f}",
+        "function": FUNCTION,
+    }
     return [*said, *HOW.format(**values).strip().splitlines()]
 
 
@@ -141,7 +147,8 @@ HOW = """
 - Compilation is outside of the times; *our first call* has it in. Only the times from the shell have everything in.
 - Peers are used as their documentation says, at their best setting: batched where they can, compiled, without gradients
   where none are asked for, both implementations of hmmlearn. Those that know only double precision compute in it.
-- Who would need more than {longest} seconds for one call is left out.
+- Who would need more than {longest} seconds for one call is left out, and who would need {hopeless} times as long as
+  another peer, and more than a second: the tables show the fastest.
 - *ours* is the public function with `hs.Auto()`, on data as `hs.Sequences`, with all its checks; *to Sequential* is how
   many times as long `hs.Sequential()` takes, the scan that XLA compiles.
 - *share of peak* is the time that the arithmetic or the memory traffic nobody can do without would need at the measured
