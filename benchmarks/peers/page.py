@@ -8,7 +8,7 @@ from peers.case import FUNCTION, OURS
 from peers.environment import ROOT
 from peers.measuring import HOPELESS, LONGEST
 from peers.records import best_peer, met
-from peers.table import COLUMNS, cells, seconds, times
+from peers.table import COLUMNS, cells, missed, seconds, times
 from peers.timing import BUDGET, ROUNDS
 from peers.workloads import WORKLOADS
 
@@ -55,7 +55,13 @@ def _run(told: dict[str, Any]) -> list[str]:
         f"**{sum(judged)} of {len(judged)} goals are met.** A ratio says how many times as long the fastest peer takes:"
         " above 1, this library is faster.",
         "",
+        *_missed(told),
     ]
+
+
+def _missed(told: dict[str, Any]) -> list[str]:
+    found = missed(told)
+    return ["Those that are not, the farthest first:", "", *(f"- {words}" for words in found), ""] if found else []
 
 
 def _pictures(plots: list[Path]) -> list[str]:

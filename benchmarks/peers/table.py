@@ -108,16 +108,9 @@ def summary(told: dict[str, Any]) -> list[str]:
     judged = [(row, met(row)) for row in rows if met(row) is not None]
     reached = sum(bool(good) for _, good in judged)
     lines = [f"{reached} of {len(judged)} goals are met; {told['kernels']}."] if judged else []
-    far = sorted(((_part(row), row) for row, good in judged if not good), key=lambda one: one[0])
-    if far:
-        lines.append("The farthest from their goals:")
-    for part, row in far[:5]:
-        found = best_peer(row)
-        assert found is not None
-        lines.append(
-            f"  {row['title']}, {row['sizes']}, {row['precision']}: {times(found.best)} of {times(row['goal'])} "
-            f"({part:.0%} of the goal)"
-        )
+    found = missed(told)
+    if found:
+        lines += ["Goals that are not met, the farthest first:", *(f"  {words}" for words in found)]
     differ = [(row, name, why) for row in rows for name, why in row["differ"].items()]
     lines += [
         f"Not the same result, and not timed: {row['title']}, {row['sizes']}, {name}: {why}"
@@ -127,6 +120,26 @@ def summary(told: dict[str, Any]) -> list[str]:
     if left:
         lines.append(f"Somewhere left out, results.json says why: {', '.join(sorted(left))}.")
     return lines
+
+
+def missed(told: dict[str, Any]) -> list[str]:
+    """The goals that are not met, the farthest first: what they ask for beside what the machine can at most."""
+    rows = [row for row in told["cases"].values() if not row["scaling"] and met(row) is False]
+    return [_missed(row, told["peak"]) for row in sorted(rows, key=_part)]
+
+
+def _missed(row: dict[str, Any], peak: dict[str, Any]) -> str:
+    found, ours, part = best_peer(row), min(row["seconds"][OURS]), share(row, peak)
+    assert found is not None
+    goal = ours * found.best / row["goal"]
+    words = (
+        f"{row['title']}, {row['sizes']}, {row['precision']}: {times(found.best)} of {times(row['goal'])}. It takes "
+        f"{seconds(ours)}, and the goal asks for {seconds(goal)}"
+    )
+    if part is None:
+        return f"{words}."
+    least = f"{words}; {part[1]} alone takes {seconds(ours * part[0])} at the machine's peak"
+    return f"{least}, so that it is out of reach." if ours * part[0] > goal else f"{least}."
 
 
 def _part(row: dict[str, Any]) -> float:

@@ -92,7 +92,7 @@ def test_summary_names_what_is_far_from_its_goal_and_what_differs(tmp_path):
     assert "Not the same result, and not timed: Viterbi, 1 x 100, 5 states, torch: x differs" in words
     far = "\n".join(summary(records(tmp_path, goal=8.0).told))
     assert "0 of 1 goals are met" in far
-    assert "4.00x of 8.00x (50% of the goal)" in far
+    assert "4.00x of 8.00x. It takes 1 s, and the goal asks for 500 ms; memory alone takes 500 ms" in far
 
 
 def test_only_a_result_that_no_peer_shares_is_suspicious():
