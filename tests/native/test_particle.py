@@ -319,7 +319,7 @@ def test_where_there_is_no_kernel_the_steps_run_one_after_the_other():
     for options in ({"proposal": "guided"}, {"resampling": "multinomial"}):
         other = hs.ParticleFilter(model, 5, key=jr.key(0), **options)
         assert isinstance(hs.Auto().choose(other, 10).strategy, hs.Sequential)
-        with pytest.raises(hs.StrategyError, match="no kernel"):
+        with pytest.raises(hs.StrategyError, match="no kernel for it; only bootstrap filters"):
             hs.log_prob(other, data, strategy=hs.Native())
     model, _ = driven_plane()
     xs, us = RANDOM.normal(size=(5, 3)), RANDOM.normal(size=(5, 1))

@@ -67,8 +67,10 @@ def obstacle(recurrence: Recurrence, device: str | None = None) -> str | None:
         return "kernels run on a CPU."
     try:
         kernel_of(recurrence)
-    except AttributeError:
-        return "there is no kernel for it."
+    except AttributeError as error:
+        words = str(error).rstrip(".")
+        says_why = " " in words and "has no attribute" not in words  # which are Python's own words
+        return f"there is no kernel for it; {words}." if says_why else "there is no kernel for it."
     if dtype_of(recurrence) not in (jnp.float32, jnp.float64):
         return f"kernels take float32 or float64, not {dtype_of(recurrence)}."
     return None
