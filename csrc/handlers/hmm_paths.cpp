@@ -31,7 +31,7 @@ ffi::Error best(ffi::ThreadPool pool, Buffer matrix, Buffer first, Buffer likeli
     const Matrices<T> columns(given, groups, states, size,
                               [&](const T* in, int64_t n, T* out) { prepare(in, n, true, nothing, out); });
     const auto run = table.best(zero);
-    const int64_t grain = sequences_together(time, states, all, 1, threads_of(pool));
+    const int64_t grain = sequences_together(time, states, all, table.lanes(zero)(states), threads_of(pool));
     const int64_t tasks = (sequences + grain - 1) / grain;
     parallel(pool, groups * tasks, [&](int64_t task) {
       const int64_t group = task / tasks, at = group * sequences, begin = task % tasks * grain;

@@ -130,9 +130,10 @@ struct Abreast {
     }
   }
 
-  // The way back, of each sequence as far as it goes.
-  void write(T* array, int64_t size, int64_t t, int64_t steps, const T* from) const {
-    T* to[lanes];
+  // The way back, of each sequence as far as it goes: numbers, or bits of whole ones, which may become narrower.
+  template <class To>
+  void write(To* array, int64_t size, int64_t t, int64_t steps, const T* from) const {
+    To* to[lanes];
     for (int i = 0; i < lanes; ++i) to[i] = array + (sequence(i) * time + t) * size;
     const bool whole = count == lanes && shortest >= t + steps;
     for (int64_t k = 0; k < steps * size; k += lanes) {
@@ -142,16 +143,28 @@ struct Abreast {
       transpose<T>(tile);
       if (__builtin_expect(whole && steps * size - k >= lanes, 1)) {
 #pragma GCC unroll 16
-        for (int i = 0; i < lanes; ++i) store<T>(to[i] + k, tile[i]);
+        for (int i = 0; i < lanes; ++i) put_row(to[i] + k, tile[i]);
       } else {
-        T rows[lanes][lanes];
+        To rows[lanes][lanes];
 #pragma GCC unroll 16
-        for (int i = 0; i < lanes; ++i) store<T>(rows[i], tile[i]);
+        for (int i = 0; i < lanes; ++i) put_row(rows[i], tile[i]);
         for (int i = 0; i < count; ++i) {
           const int64_t left = std::min(steps, lengths[i] - t) * size - k;
-          if (left > 0) std::memcpy(to[i] + k, rows[i], size_t(std::min<int64_t>(lanes, left)) * sizeof(T));
+          if (left > 0) std::memcpy(to[i] + k, rows[i], size_t(std::min<int64_t>(lanes, left)) * sizeof(To));
         }
       }
+    }
+  }
+
+ private:
+  template <class To>
+  HS_INLINE static void put_row(To* to, Vec<T> row) {
+    if constexpr (sizeof(To) == sizeof(T)) {
+      std::memcpy(to, &row, sizeof row);
+    } else {
+      typedef To Narrow __attribute__((vector_size(lanes * sizeof(To))));
+      const Narrow narrow = __builtin_convertvector((Ints<T>)row, Narrow);
+      std::memcpy(to, &narrow, sizeof narrow);
     }
   }
 };
