@@ -178,27 +178,31 @@ class Best {
 
   void finish(const Run<T>& run) {
     if (run.at > 0) with_width<T>(in_.states, [&](auto width) { trace<decltype(width)::value>(run); });
-    finish_best<T>(in_, pitch_, run.sequence, run.at);
+    finish_best<T>(in_, run.sequence, run.at);
   }
 
   template <int W>
   void trace(const Run<T>& run) {
     const bool few = pitch_ == W;
-    int32_t* const path = in_.path + run.sequence * in_.time;
+    const int64_t from = run.sequence * in_.time;
     const T* const last = run.row + (few ? 0 : (run.at - 1) * pitch_);
     int64_t state = first_largest<T, W>(pitch_, [&](int64_t j) { return get<T, W>(last + j); });
     for (int64_t t = run.at - 1; t > 0; --t) {
-      path[t] = int32_t(state);
+      int64_t before;
       if (few) {
         Integer<T> origin;
         std::memcpy(&origin, run.row + t * W + state, sizeof origin);
-        state = origin;
+        before = origin;
       } else {
         const T *const scores = run.row + (t - 1) * pitch_, *const moves = in_.columns + state * pitch_;
-        state = first_largest<T, W>(pitch_, [&](int64_t j) { return get<T, W>(scores + j) + get<T, W>(moves + j); });
+        before = first_largest<T, W>(pitch_, [&](int64_t j) { return get<T, W>(scores + j) + get<T, W>(moves + j); });
       }
+      in_.path[from + t] = int32_t(state);
+      in_.steps[from + t] = step_of<T>(in_, pitch_, run.sequence, t, before, state);
+      state = before;
     }
-    path[0] = int32_t(state);
+    in_.path[from] = int32_t(state);
+    in_.steps[from] = step_of<T>(in_, pitch_, run.sequence, 0, 0, state);
   }
 
   const HmmBest<T>& in_;

@@ -27,19 +27,20 @@ HS_INLINE int64_t first_largest(int64_t count, F&& values) {
   return top > -T(INFINITY) ? first : 0;
 }
 
-// The log-probabilities of the steps of a path that was found, and what stands behind the end.
+// The log-probability of a path's state at step t with its observation, from the state before where t is not the first.
 template <class T>
-void finish_best(const HmmBest<T>& in, int64_t pitch, int64_t sequence, int64_t length) {
-  const int64_t states = in.states, from = sequence * in.time;
-  int32_t* const path = in.path + from;
-  T* const steps = in.steps + from;
-  for (int64_t t = 0; t < length; ++t) {
-    const T move = t > 0 ? in.matrix[path[t - 1] * pitch + path[t]] : in.first[sequence * states + path[t]];
-    steps[t] = in.likelihoods[(from + t) * states + path[t]] + move;
-  }
-  for (int64_t t = length; t < in.time; ++t) {
-    path[t] = length > 0 ? path[length - 1] : 0;
-    steps[t] = T(0);
+HS_INLINE T step_of(const HmmBest<T>& in, int64_t pitch, int64_t sequence, int64_t t, int64_t before, int64_t state) {
+  const T move = t > 0 ? in.matrix[before * pitch + state] : in.first[sequence * in.states + state];
+  return in.likelihoods[(sequence * in.time + t) * in.states + state] + move;
+}
+
+// What stands behind the end of a path.
+template <class T>
+void finish_best(const HmmBest<T>& in, int64_t sequence, int64_t length) {
+  const int64_t from = sequence * in.time;
+  for (int64_t t = from + length; t < from + in.time; ++t) {
+    in.path[t] = length > 0 ? in.path[from + length - 1] : 0;
+    in.steps[t] = T(0);
   }
 }
 

@@ -107,7 +107,13 @@ class BestAbreast {
       }
       abreast_.write(in_.path, 1, t, steps, states);
     }
-    for (int64_t i = 0; i < abreast_.count; ++i) finish_best<T>(in_, W, abreast_.begin + i, abreast_.lengths[i]);
+    for (int64_t sequence = abreast_.begin; sequence < abreast_.begin + abreast_.count; ++sequence) {
+      const int32_t* const path = in_.path + sequence * in_.time;
+      const int64_t length = in_.lengths[sequence];
+      T* const each = in_.steps + sequence * in_.time;
+      for (int64_t t = 0; t < length; ++t) each[t] = step_of<T>(in_, W, sequence, t, t > 0 ? path[t - 1] : 0, path[t]);
+      finish_best<T>(in_, sequence, length);
+    }
   }
 
   const HmmBest<T>& in_;

@@ -18,12 +18,13 @@ constexpr int64_t lanes_for(int64_t states) {
   return Lanes<T>::count >= 8 && states <= 8 ? Lanes<T>::count : 1;
 }
 
-// Whether sequences of such lengths are worth a vector: a lane goes as far as the longest.
+// Whether sequences of such lengths are worth a vector, in which all lanes go as far as the longest: where they have
+// two thirds of its steps.
 template <class T>
 inline bool alike(const int32_t* lengths, int64_t count) {
   int64_t longest = 0, all = 0;
   for (int64_t i = 0; i < count; ++i) longest = std::max<int64_t>(longest, lengths[i]), all += lengths[i];
-  return longest > 0 && 2 * all >= longest * Lanes<T>::count;
+  return longest > 0 && 3 * all >= 2 * longest * Lanes<T>::count;
 }
 
 // For the sequences from `begin` on, up to `end`: side(begin, end, states) for those that go side by side, with their
@@ -150,7 +151,10 @@ struct Abreast {
         for (int i = 0; i < lanes; ++i) put_row(rows[i], tile[i]);
         for (int i = 0; i < count; ++i) {
           const int64_t left = std::min(steps, lengths[i] - t) * size - k;
-          if (left > 0) std::memcpy(to[i] + k, rows[i], size_t(std::min<int64_t>(lanes, left)) * sizeof(To));
+          if (left >= lanes)
+            std::memcpy(to[i] + k, rows[i], sizeof rows[i]);
+          else if (left > 0)
+            std::memcpy(to[i] + k, rows[i], size_t(left) * sizeof(To));
         }
       }
     }

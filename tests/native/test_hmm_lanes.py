@@ -12,9 +12,9 @@ from native.kernels import each_instruction_set, needs_kernels
 from native.test_hmm import distributions, each_precision, example
 
 ALIKE = [40] * 16 + [33, 40, 39, 17, 0, 1, 40, 40, 16, 32, 40, 38, 31, 40, 40, 40] + [40] * 7 + [12]
-"""Whole vectors of sequences, such with ragged ends, and fewer than a vector."""
-LONG = [600] * 17 + [511, 512, 513, 256, 257, 255, 600, 0, 599, 1, 530, 600, 600, 600, 600, 300] + [600] * 7
-"""The way back sums over pieces of time; sequences begin within any of them."""
+"""Whole vectors of sequences, such with ragged ends, and too few for a vector."""
+LONG = [600] * 17 + [511, 512, 513, 256, 257, 255, 600, 0, 599, 1, 530, 600, 600, 600, 600, 300] + [600] * 11
+"""The way back sums over pieces of time, and sequences begin within any of them; the last vector is not full."""
 
 
 def unlikely(matrix, belief, seen, random):
