@@ -8,6 +8,8 @@
 // A state that cannot be has a_t = 0. The matrix gets the sum of the outer products of f_t and a_{t+1}.
 #include "kernels/hmm_backward.h"
 
+#include "kernels/hmm_adjoint.h"
+#include "kernels/hmm_backward_lanes.h"
 #include "kernels/outer.h"
 #include "kernels/rows.h"
 #include "kernels/together.h"
@@ -15,9 +17,6 @@
 namespace hs {
 namespace HS_ISA {
 namespace {
-
-constexpr int64_t KEPT = 8192;      // numbers of one sequence that are worked on at a time
-constexpr int64_t SETTLED = 64;     // so many pieces are summed before they join the rest: precise over long time
 
 template <class T>
 struct Run {
@@ -89,7 +88,7 @@ class Backward {
   explicit Backward(const HmmBackward<T>& in)
       : in_(in),
         pitch_(pitch_of<T>(in.states)),
-        piece_(std::max<int64_t>(16, std::min<int64_t>(256, KEPT / pitch_))),
+        piece_(piece_for(pitch_)),
         rows_((piece_ + 1) * pitch_ + Lanes<T>::count),
         size_(4 * rows_ + 2 * pitch_ + 2 * (piece_ + Lanes<T>::count)),
         square_(pitch_ * pitch_),
@@ -241,10 +240,10 @@ class Backward {
     if (__builtin_expect(in_.smooth && run.last, 0)) {
       for (int64_t j = 0; j < pitch_; ++j) run.moved[j] = T(1);
     } else if (in_.d_filtered) {
-      add_row(in_.d_filtered, at, run.moved);
+      add_row<T>(in_.d_filtered, at, in_.states, run.moved);
       if (run.last)
         for (int64_t later = at + 1; later < (run.sequence + 1) * in_.time; ++later)
-          add_row(in_.d_filtered, later, run.moved);
+          add_row<T>(in_.d_filtered, later, in_.states, run.moved);
     }
     run.last = false;
     T *const f = run.filtered + t * pitch_, *const g = run.ratios + t * pitch_, *const a = run.adjoints + t * pitch_;
@@ -271,11 +270,7 @@ class Backward {
       std::memcpy(a, run.moved, size_t(pitch_) * sizeof(T));
       std::memset(g, 0, size_t(pitch_) * sizeof(T));
     }
-    if (in_.d_predicted) add_row(in_.d_predicted, at, a);
-  }
-
-  void add_row(const T* rows, int64_t at, T* to) const {
-    for (int64_t j = 0; j < in_.states; ++j) to[j] += rows[at * in_.states + j];
+    if (in_.d_predicted) add_row<T>(in_.d_predicted, at, in_.states, a);
   }
 
   template <int W>
@@ -293,32 +288,8 @@ class Backward {
   }
 
   void finish(Run<T>& run) {
-    const int64_t states = in_.states, length = in_.lengths[run.sequence], from = run.sequence * in_.time;
-    for (int64_t t = from + length; t < from + in_.time; ++t) {
-      T* const row = in_.rows + t * states;
-      if (in_.smooth && length > 0)
-        std::memcpy(row, in_.rows + (from + length - 1) * states, size_t(states) * sizeof(T));
-      else
-        std::memset(row, 0, size_t(states) * sizeof(T));
-    }
-    if (in_.first) {
-      T* const first = in_.first + run.sequence * states;
-      for (int64_t j = 0; j < states; ++j) first[j] = run.adjoints[j];
-      if (in_.d_filtered && length == 0)
-        for (int64_t t = from; t < from + in_.time; ++t) add_row(in_.d_filtered, t, first);
-    }
-    write_moves(run);
-  }
-
-  void write_moves(const Run<T>& run) {
-    const int64_t states = in_.states;
     join(run);
-    T* const out = in_.moves + run.sequence * states * states;
-    for (int64_t i = 0; i < states; ++i)
-      for (int64_t j = 0; j < states; ++j) {
-        const T sum = run.sums[i * pitch_ + j];
-        out[i * states + j] = in_.smooth ? sum * in_.plain[i * states + j] : sum;
-      }
+    finish_backward<T>(in_, run.sequence, run.adjoints, run.sums, pitch_);
   }
 
   const HmmBackward<T>& in_;
@@ -328,7 +299,12 @@ class Backward {
 
 template <class T>
 void backward(const HmmBackward<T>& in, int64_t begin, int64_t end) {
-  Backward<T>(in).run(begin, end);
+  const auto rows = [&](int64_t begin, int64_t end) { Backward<T>(in).run(begin, end); };
+  if (in.d_predicted || in.d_filtered) return rows(begin, end);
+  side_by_side<T>(
+      in.lengths, in.states, begin, end,
+      [&](int64_t begin, int64_t end, auto states) { BackwardAbreast<T, decltype(states)::value>(in, begin, end).run(); },
+      rows);
 }
 
 template <class T>
@@ -344,8 +320,8 @@ void prepare(const T* matrix, int64_t states, T* out) {
 }  // namespace
 
 extern const HmmBackwardTable hmm_backward_table;
-const HmmBackwardTable hmm_backward_table = {size<float>,     size<double>,    prepare<float>,
-                                             prepare<double>, backward<float>, backward<double>};
+const HmmBackwardTable hmm_backward_table = {lanes_for<float>, lanes_for<double>, size<float>,     size<double>,
+                                             prepare<float>,   prepare<double>,   backward<float>, backward<double>};
 
 }  // namespace HS_ISA
 }  // namespace hs

@@ -6,6 +6,8 @@
 // keep their digits; sums, and from them the evidence, are kept beside.
 #include "kernels/hmm_forward.h"
 
+#include "kernels/hmm_belief.h"
+#include "kernels/hmm_forward_lanes.h"
 #include "kernels/rows.h"
 #include "kernels/together.h"
 
@@ -14,37 +16,6 @@ namespace HS_ISA {
 namespace {
 
 constexpr int64_t KEPT = 4096;  // numbers of one sequence that are worked on at a time
-
-template <class T>
-struct Scale;
-template <>
-struct Scale<float> {
-  static constexpr int power = 60;             // beliefs sum to about 2^power
-  static constexpr float doubtful = 0x1p-30f;  // below, likelihoods that matter may have underflowed
-};
-template <>
-struct Scale<double> {
-  static constexpr int power = 500;
-  static constexpr double doubtful = 0x1p-400;
-};
-
-// The power of two that brings a sum to the scale.
-template <class T>
-HS_INLINE T rescaling(T sum) {
-  using L = Lanes<T>;
-  using I = typename L::integer;
-  I bits;
-  std::memcpy(&bits, &sum, sizeof bits);
-  const I power = (2 * L::bias + Scale<T>::power - (bits >> L::mantissa)) << L::mantissa;
-  T factor;
-  std::memcpy(&factor, &power, sizeof factor);
-  return factor;
-}
-
-template <class T>
-T power_of_scale() {
-  return std::ldexp(T(1), Scale<T>::power);
-}
 
 // One of the sequences that advance together, and its piece of time.
 template <class T>
@@ -93,38 +64,11 @@ void packed_exponentials(const T* seen, int64_t left, int64_t states, int64_t st
   for (int64_t i = 0; i < size; i += Lanes<T>::count) store<T>(out + i, exp_normal<T>(load<T>(out + i)));
 }
 
-// The joint weights of one step by their logarithms, where likelihoods relative to the largest of all are too small:
-// relative to the largest joint weight nothing that matters underflows. Where none is possible the belief stays.
+// A step whose sum is too small.
 template <class T>
-__attribute__((noinline)) void by_logarithms(Run<T>& run, int64_t t, int64_t states, int64_t pitch, const T* belief) {
-  constexpr int W = Lanes<T>::count;
-  T* row = run.weights + t * pitch;
-  const T* seen = run.seen + t * states;
-  const T unit = logarithm<T>(all<T>(run.scale))[0];
-  T largest = -T(INFINITY), top = largest;
-  for (int64_t j = 0; j < states; ++j) largest = belief[j] > T(0) && seen[j] > largest ? seen[j] : largest;
-  const T shift = largest > -T(INFINITY) ? largest : T(0);
-  for (int64_t j = 0; j < states; j += W) {
-    const int count = int(states - j < W ? states - j : W);
-    const Vec<T> joint = logarithm<T>(load_some<T>(belief + j, count)) - unit + (load_some<T>(seen + j, count) - shift);
-    store_some<T>(row + j, joint, count);
-    for (int i = 0; i < count; ++i) top = joint[i] > top ? joint[i] : top;
-  }
-  run.top[t] = top + shift;
-  if (!(top > -T(INFINITY))) {
-    std::memcpy(row, belief, size_t(pitch) * sizeof(T));
-    run.sum[t] = run.divisor[t] = run.scale;
-    return;
-  }
-  T sum = 0;
-  for (int64_t j = 0; j < states; j += W) {
-    const int count = int(states - j < W ? states - j : W);
-    const Vec<T> weights = exp<T>(load_some<T>(row + j, count, -T(INFINITY)) - top);
-    store_some<T>(row + j, weights, count);
-    for (int i = 0; i < count; ++i) sum += weights[i];
-  }
-  run.sum[t] = sum;
-  run.divisor[t] = T(1);
+HS_INLINE void doubt(Run<T>& run, int64_t t, int64_t states, int64_t pitch, const T* belief, T scale) {
+  const Joint<T> found = by_logarithms<T>(belief, scale, run.seen + t * states, states, run.weights + t * pitch);
+  run.top[t] = found.top, run.sum[t] = found.sum, run.divisor[t] = found.divisor;
 }
 
 // The states fit into one vector: beliefs stay in registers. They are zero in the padding, whatever likelihoods are there.
@@ -154,11 +98,10 @@ void advance_few(Run<T>* const* runs, int64_t states, const T* matrix, int64_t s
       if (__builtin_expect(!(sum > Scale<T>::doubtful), 0)) {
         T rest[W];
         put<T, W>(rest, belief[r]);
-        runs[r]->scale = scale[r];
-        by_logarithms<T>(*runs[r], t, states, W, rest);
+        doubt<T>(*runs[r], t, states, W, rest, scale[r]);
         sum = sums[r][t];
       }
-      const T factor = rescaling<T>(sum);
+      const T factor = rescaling<T, typename Lanes<T>::integer>(sum);
       belief[r] = held.product(row) * factor;
       scale[r] = sum * factor;
     }
@@ -191,7 +134,7 @@ void weigh(Run<T>& run, int64_t t, int64_t states, int64_t pitch) {
   run.scales[t] = run.scale;
   run.sum[t] = sum;
   run.divisor[t] = run.scale;
-  if (__builtin_expect(!(sum > Scale<T>::doubtful), 0)) by_logarithms<T>(run, t, states, pitch, run.belief);
+  if (__builtin_expect(!(sum > Scale<T>::doubtful), 0)) doubt<T>(run, t, states, pitch, run.belief, run.scale);
 }
 
 template <class T, int W>
@@ -206,7 +149,7 @@ void advance_many(int64_t count, Run<T>* const* runs, int64_t states, int64_t pi
     }
     product<T, W>(count, joint, matrix, states, pitch, moved);
     for (int64_t r = 0; r < count; ++r) {
-      const T factor = rescaling<T>(runs[r]->sum[t]);
+      const T factor = rescaling<T, typename Lanes<T>::integer>(runs[r]->sum[t]);
       for (int64_t j = 0; j < pitch; j += W) put<T, W>(moved[r] + j, get<T, W>(moved[r] + j) * factor);
       runs[r]->scale = runs[r]->sum[t] * factor;
     }
@@ -229,7 +172,7 @@ class Forward {
     run_together(
         slots, begin, end, [&](Run<T>& run, int64_t sequence) { start(run, sequence); },
         [&](Run<T>* const* runs, int64_t count) { advance(runs, count, std::min(piece_, fewest_left(runs, count))); },
-        [&](const Run<T>& run) { finish(run); });
+        [&](const Run<T>& run) { finish_forward<T>(in_, run.sequence, run.at, run.belief, run.scale); });
   }
 
  private:
@@ -302,20 +245,6 @@ class Forward {
     run.seen += steps * states;
   }
 
-  // The last belief, and what stands behind the end.
-  void finish(const Run<T>& run) {
-    const int64_t states = in_.states, from = run.sequence * in_.time;
-    T* const final = in_.final + run.sequence * states;
-    for (int64_t j = 0; j < states; ++j) final[j] = run.belief[j] / run.scale;
-    const T* const last = run.at > 0 && in_.filtered ? in_.filtered + (from + run.at - 1) * states : final;
-    for (int64_t t = from + run.at; t < from + in_.time; ++t) {
-      in_.evidence[t] = in_.top[t] = T(0);
-      in_.total[t] = T(1);
-      if (in_.predicted) std::memcpy(in_.predicted + t * states, final, size_t(states) * sizeof(T));
-      if (in_.filtered) std::memcpy(in_.filtered + t * states, last, size_t(states) * sizeof(T));
-    }
-  }
-
   const HmmForward<T>& in_;
   const int64_t pitch_, piece_, size_;
   const Buffer<T> memory_;
@@ -324,7 +253,10 @@ class Forward {
 
 template <class T>
 void forward(const HmmForward<T>& in, int64_t begin, int64_t end) {
-  Forward<T>(in).run(begin, end);
+  side_by_side<T>(
+      in.lengths, in.states, begin, end,
+      [&](int64_t begin, int64_t end, auto states) { ForwardAbreast<T, decltype(states)::value>(in, begin, end).run(); },
+      [&](int64_t begin, int64_t end) { Forward<T>(in).run(begin, end); });
 }
 
 template <class T>
@@ -340,8 +272,8 @@ void prepare(const T* matrix, int64_t states, T* out) {
 }  // namespace
 
 extern const HmmForwardTable hmm_forward_table;
-const HmmForwardTable hmm_forward_table = {size<float>,     size<double>,   prepare<float>,
-                                           prepare<double>, forward<float>, forward<double>};
+const HmmForwardTable hmm_forward_table = {lanes_for<float>, lanes_for<double>, size<float>,    size<double>,
+                                           prepare<float>,   prepare<double>,   forward<float>, forward<double>};
 
 }  // namespace HS_ISA
 }  // namespace hs

@@ -5,33 +5,14 @@
 // back one column of the matrix tells the state.
 #include "kernels/hmm_paths.h"
 
+#include "kernels/hmm_best.h"
+#include "kernels/hmm_best_lanes.h"
 #include "kernels/rows.h"
 #include "kernels/together.h"
 
 namespace hs {
 namespace HS_ISA {
 namespace {
-
-template <class T>
-using Integer = typename Lanes<T>::integer;
-
-// The first place of the largest of `count` numbers f(j, lanes), vectors of which are computed from place j on.
-template <class T, int W, class F>
-HS_INLINE int64_t first_largest(int64_t count, F&& values) {
-  typedef typename Wide<T, W>::integers Places;
-  Row<T, W> best = row_of<T, W>(-T(INFINITY));
-  Places where = places<T, W>();
-  for (int64_t j = 0; j < count; j += W) {
-    const Row<T, W> v = values(j);
-    const auto better = v > best;
-    where = better ? places<T, W>() + Integer<T>(j) : where;
-    best = better ? v : best;
-  }
-  const T top = max_of<T, W>(best);
-  int64_t first = count;
-  for (int i = 0; i < W; ++i) first = best[i] == top && where[i] < first ? where[i] : first;
-  return top > -T(INFINITY) ? first : 0;
-}
 
 // The best scores of R sequences in J vectors of columns, before their likelihoods.
 template <class T, int W, int R, int J>
@@ -197,17 +178,13 @@ class Best {
 
   void finish(const Run<T>& run) {
     if (run.at > 0) with_width<T>(in_.states, [&](auto width) { trace<decltype(width)::value>(run); });
-    int32_t* const path = in_.path + run.sequence * in_.time;
-    for (int64_t t = run.at; t < in_.time; ++t) {
-      path[t] = run.at > 0 ? path[run.at - 1] : 0;
-      in_.steps[run.sequence * in_.time + t] = T(0);
-    }
+    finish_best<T>(in_, run.sequence, run.at);
   }
 
   template <int W>
   void trace(const Run<T>& run) {
     const bool few = pitch_ == W;
-    const int64_t states = in_.states, from = run.sequence * in_.time;
+    const int64_t from = run.sequence * in_.time;
     const T* const last = run.row + (few ? 0 : (run.at - 1) * pitch_);
     int64_t state = first_largest<T, W>(pitch_, [&](int64_t j) { return get<T, W>(last + j); });
     for (int64_t t = run.at - 1; t > 0; --t) {
@@ -221,11 +198,11 @@ class Best {
         before = first_largest<T, W>(pitch_, [&](int64_t j) { return get<T, W>(scores + j) + get<T, W>(moves + j); });
       }
       in_.path[from + t] = int32_t(state);
-      in_.steps[from + t] = in_.likelihoods[(from + t) * states + state] + in_.matrix[before * pitch_ + state];
+      in_.steps[from + t] = step_of<T>(in_, pitch_, run.sequence, t, before, state);
       state = before;
     }
     in_.path[from] = int32_t(state);
-    in_.steps[from] = in_.likelihoods[from * states + state] + in_.first[run.sequence * states + state];
+    in_.steps[from] = step_of<T>(in_, pitch_, run.sequence, 0, 0, state);
   }
 
   const HmmBest<T>& in_;
@@ -234,7 +211,10 @@ class Best {
 
 template <class T>
 void best(const HmmBest<T>& in, int64_t begin, int64_t end) {
-  Best<T>(in).run(begin, end);
+  side_by_side<T>(
+      in.lengths, in.states, begin, end,
+      [&](int64_t begin, int64_t end, auto states) { BestAbreast<T, decltype(states)::value>(in, begin, end).run(); },
+      [&](int64_t begin, int64_t end) { Best<T>(in).run(begin, end); });
 }
 
 template <class T>
@@ -281,8 +261,8 @@ void prepare(const T* matrix, int64_t states, bool transposed, T padding, T* out
 }  // namespace
 
 extern const HmmPathsTable hmm_paths_table;
-const HmmPathsTable hmm_paths_table = {size<float>, size<double>, prepare<float>, prepare<double>,
-                                       best<float>, best<double>, draw<float>,    draw<double>};
+const HmmPathsTable hmm_paths_table = {lanes_for<float>, lanes_for<double>, size<float>, size<double>, prepare<float>,
+                                       prepare<double>,  best<float>,       best<double>, draw<float>, draw<double>};
 
 }  // namespace HS_ISA
 }  // namespace hs

@@ -7,9 +7,12 @@
 
 namespace hs {
 
-// Sequences that one task takes, so that a task is worth its start.
-inline int64_t sequences_together(int64_t time, int64_t states) {
-  return std::max<int64_t>(4, std::min<int64_t>(256, 16384 / std::max<int64_t>(1, time * states)));
+// Sequences that one task takes, so that a task is worth its start. Those that go side by side in `lanes` stay together,
+// unless half of the threads would have nothing to do; what is computed is the same.
+inline int64_t sequences_together(int64_t time, int64_t states, int64_t all, int64_t lanes, int64_t threads) {
+  const int64_t least = 2 * all >= lanes * threads ? std::max<int64_t>(4, lanes) : 4;
+  const int64_t worth = std::min<int64_t>(256, 16384 / std::max<int64_t>(1, time * states));
+  return std::max(least, worth / least * least);
 }
 
 // The matrices of all groups, each in the form that kernels take, on addresses that vectors like.

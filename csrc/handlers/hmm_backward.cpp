@@ -21,7 +21,9 @@ void run(ffi::ThreadPool& pool, const HmmBackwardTable& table, int64_t groups, i
          HmmBackward<T> in) {
   const int64_t states = in.states;
   const Matrices<T> matrices(matrix.typed_data<T>(), groups, states, table.size(T())(states), table.prepare(T()));
-  const int64_t grain = sequences_together(in.time, states), tasks = (sequences + grain - 1) / grain;
+  const int64_t lanes = table.lanes(T())(states);
+  const int64_t grain = sequences_together(in.time, states, groups * sequences, lanes, threads_of(pool));
+  const int64_t tasks = (sequences + grain - 1) / grain;
   parallel(pool, groups * tasks, [&](int64_t task) {
     const int64_t group = task / tasks, at = group * sequences, rows = at * in.time, begin = task % tasks * grain;
     const auto on = [](auto* p, int64_t by) { return p ? p + by : p; };

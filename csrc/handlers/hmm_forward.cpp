@@ -26,7 +26,8 @@ ffi::Error forward(ffi::ThreadPool pool, Buffer matrix, Buffer first, Buffer lik
     const HmmForwardTable& table = hmm_forward_table();
     const Matrices<T> matrices(matrix.typed_data<T>(), groups, states, table.size(zero)(states), table.prepare(zero));
     const auto run = table.forward(zero);
-    const int64_t grain = sequences_together(time, states), tasks = (sequences + grain - 1) / grain;
+    const int64_t grain = sequences_together(time, states, all, table.lanes(zero)(states), threads_of(pool));
+    const int64_t tasks = (sequences + grain - 1) / grain;
     parallel(pool, groups * tasks, [&](int64_t task) {
       const int64_t group = task / tasks, at = group * sequences, rows = at * time, begin = task % tasks * grain;
       const HmmForward<T> in{

@@ -31,7 +31,8 @@ ffi::Error best(ffi::ThreadPool pool, Buffer matrix, Buffer first, Buffer likeli
     const Matrices<T> columns(given, groups, states, size,
                               [&](const T* in, int64_t n, T* out) { prepare(in, n, true, nothing, out); });
     const auto run = table.best(zero);
-    const int64_t grain = sequences_together(time, states), tasks = (sequences + grain - 1) / grain;
+    const int64_t grain = sequences_together(time, states, all, table.lanes(zero)(states), threads_of(pool));
+    const int64_t tasks = (sequences + grain - 1) / grain;
     parallel(pool, groups * tasks, [&](int64_t task) {
       const int64_t group = task / tasks, at = group * sequences, begin = task % tasks * grain;
       const HmmBest<T> in{states, time, rows.of(group), columns.of(group), lengths.typed_data<int32_t>() + at,
@@ -56,7 +57,8 @@ ffi::Error draw(ffi::ThreadPool pool, Buffer matrix, Buffer filtered, Buffer noi
     const Matrices<T> columns(matrix.typed_data<T>(), groups, states, table.size(zero)(states),
                               [&](const T* in, int64_t n, T* out) { prepare(in, n, true, T(0), out); });
     const auto run = table.draw(zero);
-    const int64_t grain = sequences_together(time, states), tasks = (sequences + grain - 1) / grain;
+    const int64_t grain = sequences_together(time, states, all, 1, threads_of(pool));
+    const int64_t tasks = (sequences + grain - 1) / grain;
     parallel(pool, groups * tasks, [&](int64_t task) {
       const int64_t group = task / tasks, at = group * sequences, begin = task % tasks * grain;
       const HmmDraw<T> in{states, time, columns.of(group), lengths.typed_data<int32_t>() + at,

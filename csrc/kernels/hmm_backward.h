@@ -21,6 +21,8 @@ struct HmmBackward {
 };
 
 struct HmmBackwardTable {
+  int64_t (*lanes32)(int64_t states);  // sequences that best go together
+  int64_t (*lanes64)(int64_t states);
   int64_t (*size32)(int64_t states);  // of the prepared matrix
   int64_t (*size64)(int64_t states);
   void (*prepare32)(const float* matrix, int64_t states, float* out);
@@ -29,6 +31,8 @@ struct HmmBackwardTable {
   void (*backward32)(const HmmBackward<float>&, int64_t begin, int64_t end);
   void (*backward64)(const HmmBackward<double>&, int64_t begin, int64_t end);
 
+  auto lanes(float) const { return lanes32; }
+  auto lanes(double) const { return lanes64; }
   auto size(float) const { return size32; }
   auto size(double) const { return size64; }
   auto prepare(float) const { return prepare32; }

@@ -20,6 +20,8 @@ struct HmmForward {
 };
 
 struct HmmForwardTable {
+  int64_t (*lanes32)(int64_t states);  // sequences that best go together
+  int64_t (*lanes64)(int64_t states);
   int64_t (*size32)(int64_t states);  // of the prepared matrix
   int64_t (*size64)(int64_t states);
   void (*prepare32)(const float* matrix, int64_t states, float* out);
@@ -28,6 +30,8 @@ struct HmmForwardTable {
   void (*forward32)(const HmmForward<float>&, int64_t begin, int64_t end);
   void (*forward64)(const HmmForward<double>&, int64_t begin, int64_t end);
 
+  auto lanes(float) const { return lanes32; }
+  auto lanes(double) const { return lanes64; }
   auto size(float) const { return size32; }
   auto size(double) const { return size64; }
   auto prepare(float) const { return prepare32; }

@@ -26,6 +26,8 @@ struct HmmDraw {
 };
 
 struct HmmPathsTable {
+  int64_t (*lanes32)(int64_t states);  // sequences that best go together to find the most probable paths
+  int64_t (*lanes64)(int64_t states);
   int64_t (*size32)(int64_t states);  // of a prepared matrix
   int64_t (*size64)(int64_t states);
   void (*prepare32)(const float* matrix, int64_t states, bool transposed, float padding, float* out);
@@ -36,6 +38,8 @@ struct HmmPathsTable {
   void (*draw32)(const HmmDraw<float>&, int64_t begin, int64_t end);
   void (*draw64)(const HmmDraw<double>&, int64_t begin, int64_t end);
 
+  auto lanes(float) const { return lanes32; }
+  auto lanes(double) const { return lanes64; }
   auto size(float) const { return size32; }
   auto size(double) const { return size64; }
   auto prepare(float) const { return prepare32; }

@@ -1,4 +1,4 @@
-// Sums over time of outer products of rows: what becomes of a matrix that every step used.
+// Sums over time of outer products of rows, from the last step on: what becomes of a matrix that every step used.
 #pragma once
 #include "kernels/rows.h"
 
@@ -8,7 +8,7 @@ namespace HS_ISA {
 template <class T, int W, int I, int J>
 HS_INLINE void outer_tile(const T* left, int64_t apart, const T* right, int64_t steps, int64_t pitch, T* sums) {
   Row<T, W> part[I][J] = {};
-  for (int64_t t = 0; t < steps; ++t) {
+  for (int64_t t = steps - 1; t >= 0; --t) {
     Row<T, W> columns[J];
     for (int j = 0; j < J; ++j) columns[j] = get<T, W>(right + t * pitch + j * W);
     for (int i = 0; i < I; ++i)

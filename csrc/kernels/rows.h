@@ -218,13 +218,21 @@ struct HeldMatrix {
   }
 };
 
-// Calls body with constants for the chains and their length, of states that fit into one vector of width W.
+// The chains of products of states that fit into one vector of width W, and their length.
+template <int W>
+constexpr int chains_in = W == 16 ? 4 : 2;
+template <int W>
+constexpr int length_of_chains(int64_t states) {
+  constexpr int fewer = W == 4 ? 1 : 3;
+  return states <= chains_in<W> * fewer ? fewer : W / chains_in<W>;
+}
+
+// Calls body with constants for both.
 template <int W, class F>
 HS_INLINE void with_chains(int64_t states, F&& body) {
-  constexpr int N = W == 16 ? 4 : 2, most = W / N;
-  constexpr std::integral_constant<int, N> chains;
-  constexpr int fewer = W == 4 ? 1 : 3;
-  if (states <= N * fewer) return body(chains, std::integral_constant<int, fewer>());
+  constexpr std::integral_constant<int, chains_in<W>> chains;
+  constexpr int fewer = length_of_chains<W>(1), most = length_of_chains<W>(W);
+  if (length_of_chains<W>(states) == fewer) return body(chains, std::integral_constant<int, fewer>());
   body(chains, std::integral_constant<int, most>());
 }
 

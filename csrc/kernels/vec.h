@@ -6,6 +6,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #define HS_CONCAT_(a, b) a##b
 #define HS_CONCAT(a, b) HS_CONCAT_(a, b)
 
@@ -103,13 +107,23 @@ HS_INLINE Vec<T> select(Ints<T> mask, Vec<T> yes, Vec<T> no) {
   return mask ? yes : no;
 }
 
+// a > b ? a : b, which compilers do not always know to be one instruction. With a mask of all lanes, which costs nothing,
+// since GCC warns of what its header does without.
 template <class T>
 HS_INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_max_ps(__mmask16(-1), (__m512)a, (__m512)b);
+  if constexpr (sizeof(T) == 8) return (Vec<T>)_mm512_maskz_max_pd(__mmask8(-1), (__m512d)a, (__m512d)b);
+#endif
   return a > b ? a : b;
 }
 
 template <class T>
 HS_INLINE Vec<T> minimum(Vec<T> a, Vec<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_min_ps(__mmask16(-1), (__m512)a, (__m512)b);
+  if constexpr (sizeof(T) == 8) return (Vec<T>)_mm512_maskz_min_pd(__mmask8(-1), (__m512d)a, (__m512d)b);
+#endif
   return a < b ? a : b;
 }
 
