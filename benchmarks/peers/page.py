@@ -146,8 +146,9 @@ HOW = """
 ## How it is measured
 
 - Every library runs in a process of its own, with the same arrays and the same two threads. Processes take turns: a
-  round times all contenders once, calls shorter than 5 ms repeated, for at most {rounds} rounds or {budget} seconds
-  each. The ratio is that of the best times; the quartiles are those of the ratios inside rounds.
+  round times all contenders once, after a call that does not count, since caches went cold in the meantime; calls
+  shorter than 5 ms are repeated; there are at most {rounds} rounds or {budget} seconds for each. The ratio is
+  that of the best times; the quartiles are those of the ratios inside rounds.
 - Before anything is timed, results are compared: log-likelihoods, probabilities of paths, expected counts, gradients,
   outputs of layers with the same weights. Who does not agree is not timed.
 - Compilation is outside of the times; *our first call* has it in. Only the times from the shell have everything in.

@@ -27,9 +27,9 @@ def plan(seconds: float, *, quick: bool = False) -> Plan:
     """By what one call takes: at most 15 rounds in about a second, at least two, or one where a call takes long."""
     number = max(1, int(np.ceil(SHORTEST / max(seconds, 1e-9))))
     most, budget = (4, BUDGET / 4) if quick else (ROUNDS, BUDGET)
-    if seconds > 5:
+    if seconds > 2:
         return Plan(1, number)
-    return Plan(int(np.clip(budget / (seconds * number), 2, most)), number)
+    return Plan(int(np.clip(budget / (seconds * (number + 1)), 2, most)), number)
 
 
 @dataclass(frozen=True)
