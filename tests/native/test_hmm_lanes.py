@@ -8,6 +8,7 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.native import hmm
 from hiddenstate.ops.simplex import safe_log
+from marks import quick
 from native.kernels import each_instruction_set, needs_kernels
 from native.test_hmm import distributions, each_precision, example
 
@@ -47,7 +48,7 @@ def answers(matrix, belief, seen, valid, weights):
 @needs_kernels
 @each_instruction_set
 @each_precision
-@pytest.mark.parametrize("states", range(1, 9))
+@pytest.mark.parametrize("states", quick((5, 8, 1, 3, 2, 4, 6, 7), count=4))
 @pytest.mark.parametrize(("lengths", "kind"), [(ALIKE, "zeros"), (ALIKE, "unlikely"), (LONG, "plain")])
 def test_a_sequence_in_a_lane_is_as_alone(instructions, precision, states, lengths, kind):
     random = np.random.default_rng(states)
