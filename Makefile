@@ -54,7 +54,7 @@ $(VENV)/.native: CMakeLists.txt $(shell find csrc -type f) | $(VENV)/.installed
 	@$(MAKE) --no-print-directory native || echo "The kernels could not be compiled: hiddenstate runs without them."
 	@touch $@
 
-bench: $(VENV)/.native  ## Measure speed against other libraries, in an environment of its own (25 minutes)
+bench: $(VENV)/.native  ## Measure speed against other libraries, in an environment of its own (three quarters of an hour)
 	$(BIN)/hiddenstate bench
 
 clean:  ## Remove everything that was made

@@ -27,9 +27,9 @@ HEAD = """
 # Speed
 
 `hiddenstate bench` in a checkout (or `make bench`) measures this library beside others that do the same work, on your
-machine, in an environment of its own, in about 25 minutes. With `--write-docs` it writes this page. Times need a quiet
-machine: where others are at work too, libraries whose threads wait for each other lose most, which says nothing of
-them.
+machine, in an environment of its own, in about three quarters of an hour. With `--write-docs` it writes this page.
+Times need a quiet machine: where others are at work too, libraries whose threads wait for each other lose most, which
+says nothing of them.
 """
 
 

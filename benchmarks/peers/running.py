@@ -86,7 +86,7 @@ def estimate(case: Case) -> float:
     """Seconds that a case is likely to take: compilation, rounds of all, and calls that take long by themselves."""
     compiling = sum(library(name) in COMPILED for name in case.makers)
     slow = case.size.get("states", 0) >= 256 or case.workload in ("jobs", "shell")
-    return 3.0 * compiling + (0.5 if case.scaling else 1.6) * len(case.makers) + (15.0 if slow else 0.0)
+    return 3.0 * compiling + (0.5 if case.scaling else 1.6) * len(case.makers) + (60.0 if slow else 0.0)
 
 
 def _measure_peak(records: Records, pool: Pool) -> None:

@@ -34,7 +34,8 @@ def bench(
     statsmodels, particles, torch and minGRU-pytorch. Results are compared
     before anything is timed; contenders take turns. A table says how many
     times as long the fastest peer takes, with the goal, and the share of
-    what the machine can at most. All of it takes about 25 minutes.
+    what the machine can at most. All of it takes about three quarters of
+    an hour.
 
     [bold]Example:[/bold] hiddenstate bench --list
 
