@@ -1,10 +1,11 @@
-// Forward recursion, derivatives and smoother of chains whose state is kept or drawn afresh. Numbers of all states lie in
-// buffers of whole vectors, in which those behind the last state are zero.
+// Forward recursion, derivatives, smoother and paths of chains whose state is kept or drawn afresh. Numbers of all states
+// lie in buffers of whole vectors, in which those behind the last state are zero.
 #include "kernels/copying.h"
 
 #include <algorithm>
 #include <limits>
 
+#include "kernels/largest.h"
 #include "kernels/rows.h"
 #include "scratch.h"
 
@@ -196,11 +197,77 @@ void smooth(const Copying<T>& chain, const CopySmooth<T>& in, int64_t i) {
   }
 }
 
+// A byte for each lane: whether a condition holds.
+template <class T>
+HS_INLINE void put_flags(int8_t* to, Ints<T> condition) {
+  typedef int8_t Flags __attribute__((vector_size(Lanes<T>::count)));
+  const Flags flags = __builtin_convertvector(condition, Flags);
+  std::memcpy(to, &flags, sizeof flags);
+}
+
+// A state is reached from itself, or from the best of all states: so of every step the best is kept, and for each state
+// which of the two it was.
+template <class T>
+void best(const Copying<T>& chain, const CopyBest<T>& in, int64_t i) {
+  const Sequence<T> own(chain, i);
+  const int64_t states = chain.states, last = own.length - 1;
+  const States<T> again(states, chain.stay), fresh(states, chain.fresh), first(states, in.first + i * states);
+  const T* const seen = in.likelihoods + own.first;
+  int32_t* const path = in.path + i * own.time;
+  T* const steps = in.steps + i * own.time;
+  States<T> scores(states);
+  hs::Scratch<int32_t> leaders(own.length);
+  hs::Scratch<int8_t> drawn(own.length * scores.size);
+  for (int64_t t = 0; t < own.length; ++t) {
+    const T top = t > 0 ? scores.begin()[leaders[t - 1]] : T(0), shift = top > NOTHING<T> ? top : T(0);
+    over(scores, [&](int64_t k) {
+      Vec<T> reached = first[k];
+      if (t > 0) {
+        const Vec<T> kept = (scores[k] - shift) + again[k], anew = (top - shift) + fresh[k];
+        put_flags<T>(drawn + t * scores.size + k, anew >= kept);
+        reached = maximum<T>(kept, anew);
+      }
+      scores.put(k, reached + own.get(in.likelihoods, t, k, NOTHING<T>));
+    });
+    leaders[t] = int32_t(first_largest<T, Lanes<T>::count>(states, [&](int64_t k) { return scores[k]; }));
+  }
+  int32_t state = own.length > 0 ? leaders[last] : 0;
+  for (int64_t t = own.time - 1; t > last; --t) path[t] = state, steps[t] = T(0);
+  for (int64_t t = last; t > 0; --t) {
+    const int32_t before = drawn[t * scores.size + state] ? leaders[t - 1] : state;
+    path[t] = state;
+    steps[t] = (before == state ? chain.stay : chain.fresh)[state] + seen[t * states + state];
+    state = before;
+  }
+  if (own.length > 0) path[0] = state, steps[0] = in.first[i * states + state] + seen[state];
+}
+
+template <class T>
+void draw(const Copying<T>& chain, const CopyDraw<T>& in, int64_t i) {
+  constexpr int W = Lanes<T>::count;
+  const Sequence<T> own(chain, i);
+  const int64_t last = std::max<int64_t>(own.length - 1, 0);
+  const T stay = *chain.stay;
+  int32_t* const path = in.path + i * own.time;
+  int64_t state = first_largest<T, W>(chain.states, [&](int64_t k) {
+    return logarithm<T>(own.get(in.filtered, last, k)) + own.get(in.noise, own.time - 1, k);
+  });
+  for (int64_t t = last; t < own.time; ++t) path[t] = int32_t(state);
+  for (int64_t t = last - 1; t >= 0; --t) {
+    const Vec<T> anew = all<T>(chain.fresh[state]), again = anew + stay;
+    state = first_largest<T, W>(chain.states, [&](int64_t k) {
+      const Ints<T> same = places<T, W>() == Integer<T>(state - k) - Ints<T>{};
+      return logarithm<T>(own.get(in.filtered, t, k) * (same ? again : anew)) + own.get(in.noise, t, k);
+    });
+    path[t] = int32_t(state);
+  }
+}
+
 }  // namespace
 
 extern const CopyTable copying_table;
-const CopyTable copying_table = {{forward<float>, slopes<float>, smooth<float>},
-                                 {forward<double>, slopes<double>, smooth<double>}};
+const CopyTable copying_table = {{forward<float>, slopes<float>, smooth<float>, best<float>, draw<float>},
+                                 {forward<double>, slopes<double>, smooth<double>, best<double>, draw<double>}};
 
 }  // namespace HS_ISA
 }  // namespace hs

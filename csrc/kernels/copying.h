@@ -9,7 +9,7 @@ namespace hs {
 template <class T>
 struct Copying {
   int64_t states, time;
-  const T *stay, *fresh;  // the probability that a state is kept, and those of resets into each
+  const T *stay, *fresh;  // the probability that a state is kept, and those of resets into each; logarithms for `best`
   const int32_t* lengths;
 };
 
@@ -33,12 +33,30 @@ struct CopySmooth {
   T* smoothed;
 };
 
+// The most probable path, with the log-probability of each of its steps. There the chain's `stay` has a number for each
+// state, the log-probability of finding it again whether it was kept or drawn.
+template <class T>
+struct CopyBest {
+  const T *first, *likelihoods;  // both logarithms
+  int32_t* path;
+  T* steps;
+};
+
+// A path from the posterior, by Gumbel noise of which the last row is for the last state.
+template <class T>
+struct CopyDraw {
+  const T *filtered, *noise;
+  int32_t* path;
+};
+
 // Each for sequence i.
 template <class T>
 struct CopyRuns {
   void (*forward)(const Copying<T>&, const CopyForward<T>&, int64_t i);
   void (*slopes)(const Copying<T>&, const CopySlopes<T>&, int64_t i);
   void (*smooth)(const Copying<T>&, const CopySmooth<T>&, int64_t i);
+  void (*best)(const Copying<T>&, const CopyBest<T>&, int64_t i);
+  void (*draw)(const Copying<T>&, const CopyDraw<T>&, int64_t i);
 };
 
 struct CopyTable {

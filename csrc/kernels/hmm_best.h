@@ -1,31 +1,10 @@
 // The most probable path of a hidden Markov model: what its recursion over states and that over sequences share.
 #pragma once
 #include "kernels/hmm_paths.h"
-#include "kernels/rows.h"
+#include "kernels/largest.h"
 
 namespace hs {
 namespace HS_ISA {
-
-template <class T>
-using Integer = typename Lanes<T>::integer;
-
-// The first place of the largest of `count` numbers f(j, lanes), vectors of which are computed from place j on.
-template <class T, int W, class F>
-HS_INLINE int64_t first_largest(int64_t count, F&& values) {
-  typedef typename Wide<T, W>::integers Places;
-  Row<T, W> best = row_of<T, W>(-T(INFINITY));
-  Places where = places<T, W>();
-  for (int64_t j = 0; j < count; j += W) {
-    const Row<T, W> v = values(j);
-    const auto better = v > best;
-    where = better ? places<T, W>() + Integer<T>(j) : where;
-    best = better ? v : best;
-  }
-  const T top = max_of<T, W>(best);
-  int64_t first = count;
-  for (int i = 0; i < W; ++i) first = best[i] == top && where[i] < first ? where[i] : first;
-  return top > -T(INFINITY) ? first : 0;
-}
 
 // The log-probability of a path's state at step t with its observation, from the state before where t is not the first.
 template <class T>

@@ -107,6 +107,65 @@ def test_derivatives_are_those_of_the_recursion(instructions, states, lengths, s
     assert_close(found, finite(plain))
 
 
+def best_score(operator, belief, seen, length):
+    """The log-probability of the most probable path, in float64 over the dense matrix."""
+    stay, fresh = np.asarray(operator.stay, float), np.asarray(operator.fresh, float)
+    with np.errstate(divide="ignore"):
+        moves, scores = np.log(stay * np.eye(len(fresh)) + fresh), np.log(np.asarray(belief, float))
+    for t in range(length):
+        scores = (scores if t == 0 else (scores[:, None] + moves).max(0)) + np.asarray(seen[t], float)
+    return scores.max()
+
+
+def score_of(path, operator, belief, seen):
+    """The log-probability of a path, step by step, in float64 over the dense matrix."""
+    stay, fresh = np.asarray(operator.stay, float), np.asarray(operator.fresh, float)
+    matrix, before = stay * np.eye(len(fresh)) + fresh, np.append(-1, path)[: len(path)]
+    moves = [float(belief[s]) if b < 0 else matrix[b, s] for b, s in zip(before, path, strict=True)]
+    with np.errstate(divide="ignore"):
+        return np.log(moves) + np.asarray(seen, float)[np.arange(len(path)), path]
+
+
+@needs_kernels
+@each_instruction_set
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+@given(states=SIZES, lengths=LENGTHS, seed=st.integers(0, 999))
+def test_no_path_is_better_than_the_best(instructions, precision, states, lengths, seed):
+    operator, beliefs, seen = a_chain(np.random.default_rng(seed), states, lengths, precision)
+    valid = jnp.arange(seen.shape[1]) < jnp.asarray(lengths)[:, None]
+    one = lambda *a: copied.best_path(Chain(operator), *a)  # noqa: E731
+    paths, steps = assert_threads_agree(lambda: jax.vmap(one)(beliefs, seen, valid), instructions)
+    for i, length in enumerate(lengths):
+        path = np.asarray(paths[i, :length])
+        assert_close(steps[i, :length], score_of(path, operator, beliefs[i], seen[i, :length]).astype(precision))
+        assert (steps[i, length:] == 0).all()
+        assert (paths[i, length:] == (path[-1] if length else 0)).all()
+        if length:
+            best = np.asarray(best_score(operator, beliefs[i], seen[i], length), precision)
+            assert_close(steps[i].sum(), best)
+
+
+@needs_kernels
+@each_instruction_set
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+@given(states=SIZES, lengths=LENGTHS, seed=st.integers(0, 999))
+def test_the_same_noise_draws_the_same_path(instructions, states, lengths, seed):
+    operator, beliefs, seen = a_chain(np.random.default_rng(seed), states, lengths, "float64")
+    valid = jnp.arange(seen.shape[1]) < jnp.asarray(lengths)[:, None]
+    noise = jr.gumbel(jr.key(seed), seen.shape, "float64")
+
+    def paths(ways):
+        def one(belief, seen, noise, valid):
+            chain = Chain(operator)
+            return ways.sampled_path(chain, ways.forward(chain, belief, seen, valid), noise, valid)
+
+        return jax.vmap(one)(beliefs, seen, noise, valid)
+
+    found, expected = assert_threads_agree(lambda: paths(copied), instructions), paths(recursions)
+    assert (found == expected)[np.asarray(lengths) > 0].all()  # what is drawn for no step means nothing
+
+
 @needs_kernels
 def test_smoothed_beliefs_can_be_differentiated():
     operator, beliefs, seen = a_chain(np.random.default_rng(4), 5, [6, 3], "float64")

@@ -21,6 +21,7 @@ from hiddenstate.core.errors import (
     RegistryError,
     StrategyError,
 )
+from hiddenstate.core.looking import Remembered, compiled
 from hiddenstate.core.noise import Noise, is_noisy, with_noise
 from hiddenstate.core.pairs import PairArrays, Pairs
 from hiddenstate.core.parameters import Frozen, cast, dtype_of, parameter_count, partition, trainable
@@ -57,6 +58,7 @@ __all__ = [
     "Prior",
     "Recurrence",
     "RegistryError",
+    "Remembered",
     "Schema",
     "SequenceModel",
     "Sequences",
@@ -64,6 +66,7 @@ __all__ = [
     "StrategyError",
     "cast",
     "checked_key",
+    "compiled",
     "dtype_of",
     "has",
     "infer_schema",

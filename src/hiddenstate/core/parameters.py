@@ -9,6 +9,7 @@ import numpy as np
 
 from hiddenstate._types import Array
 from hiddenstate.core.errors import HiddenStateError
+from hiddenstate.core.looking import Remembered
 
 Model = TypeVar("Model")
 
@@ -45,6 +46,11 @@ def parameter_count(model: Any) -> int:
 
 def dtype_of(model: Any) -> np.dtype:
     """The real floating type that a model computes in: that of its first floating array."""
+    return _dtype_of(model)
+
+
+@Remembered
+def _dtype_of(model: Any) -> np.dtype:
     for leaf in jax.tree.leaves(model):
         if eqx.is_inexact_array(leaf):
             return np.dtype(jnp.finfo(leaf.dtype).dtype)

@@ -18,6 +18,7 @@ from hiddenstate.core import (
     MissingDataError,
     PairArrays,
     Pairs,
+    Remembered,
     SequenceModel,
     Sequences,
     dtype_of,
@@ -29,6 +30,11 @@ from hiddenstate.core.sequences import Arrays
 
 def prototype(model: SequenceModel) -> Distribution:
     """The first read-out with shapes in place of numbers: its event shape and support, for free."""
+    return _prototype_of(model)
+
+
+@Remembered
+def _prototype_of(model: SequenceModel) -> Distribution:
     leaves, tree = jax.tree.flatten(model)
     kinds = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf for leaf in leaves)
     return _prototype(tree, kinds, model.inputs)

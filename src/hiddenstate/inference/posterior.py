@@ -23,7 +23,7 @@ import numpy as np
 from jax.core import Tracer
 
 from hiddenstate._types import Array, Float, PRNGKeyArray, Shaped
-from hiddenstate.core import DataError, HiddenStateError, SequenceModel, Sequences, checked_key, has, name_of
+from hiddenstate.core import DataError, HiddenStateError, SequenceModel, Sequences, checked_key, compiled, has, name_of
 from hiddenstate.inference.batches import steps_of
 from hiddenstate.inference.observations import arrays_for, sequences_for
 from hiddenstate.inference.score import step_log_probs
@@ -148,7 +148,7 @@ def _refuse(model: SequenceModel, data: Sequences, log_probs: Float[Array, "sequ
         )
 
 
-@eqx.filter_jit
+@compiled
 def _mapped(model, arrays, strategy, capability, options):
     def one(steps):
         return getattr(model, capability)(steps, resolved(strategy, model, steps.length), *options)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Element, Float, State
-from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, has, with_noise
+from hiddenstate.core import Arrays, ConditionalModel, PairArrays, SequenceModel, compiled, has, with_noise
 from hiddenstate.inference.answers import answers, masked_answers
 from hiddenstate.inference.batches import rebatch, steps_of
 from hiddenstate.inference.observations import arrays_for, data_for, sequences_for
@@ -125,12 +125,12 @@ def step_log_prob(model: SequenceModel, state: State, element: Element, x: Any, 
     return model.readout(state, u).log_prob(x)  # pyright: ignore[reportReturnType]
 
 
-@eqx.filter_jit
+@compiled
 def _step_log_probs(model, arrays, strategy):
     return masked_log_probs(model, arrays, strategy)[0]
 
 
-@eqx.filter_jit
+@compiled
 def _log_probs(model, arrays, strategy):
     return sum_over_time(masked_log_probs(model, arrays, strategy)[0])
 
@@ -140,11 +140,11 @@ def _predictive(model, arrays, strategy):
     return each_step(model, arrays, strategy, lambda state, element, x, u: model.readout(state, u))[0]
 
 
-@eqx.filter_jit
+@compiled
 def _states(model, arrays, strategy):
     return each_step(model, arrays, strategy, lambda state, *_: state)
 
 
-@eqx.filter_jit
+@compiled
 def _final(model, arrays, strategy):
     return each_step(model, arrays, strategy, lambda *_: None)[1]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hiddenstate._types import Array, Shaped
-from hiddenstate.core import Arrays, HiddenStateError, Prior, SequenceModel, Sequences, dtype_of, has, name_of
+from hiddenstate.core import Arrays, HiddenStateError, Prior, SequenceModel, Sequences, compiled, dtype_of, has, name_of
 from hiddenstate.inference import arrays_for, masked_log_probs, steps_of
 from hiddenstate.learn.minibatches import chunks, even
 from hiddenstate.ops.sums import sum_over_time
@@ -175,7 +175,7 @@ def expect_batch(models: Any, arrays: Arrays, strategy: Strategy) -> tuple[Any, 
     return _expect(models, arrays, strategy, _together(count_of(models), arrays))
 
 
-@eqx.filter_jit
+@compiled
 def _expect(models, arrays, strategy, together):
     """`together` models run side by side; where there are more, one group after the other."""
     dynamic, static = eqx.partition(models, eqx.is_array)

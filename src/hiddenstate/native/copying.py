@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.native.operation import Operation, call, lengths_of, like
@@ -53,6 +54,31 @@ def smooth(
     return _smooth.single(stay[None], fresh, lengths_of(valid, len(filtered)), filtered)[0]
 
 
+def best_path(
+    log_stay: Float[Array, ""],
+    log_fresh: Float[Array, " state"],
+    log_belief: Float[Array, " state"],
+    log_likelihoods: Float[Array, "time state"],
+    valid: Shaped[Array, " time"] | None,
+) -> tuple[Shaped[Array, " time"], Float[Array, " time"]]:
+    """The most probable path (Viterbi), behind the end its last state, and the log-probability of each of its steps."""
+    again = jnp.logaddexp(log_stay, log_fresh)  # a state that is found again was kept, or drawn once more
+    lengths = lengths_of(valid, len(log_likelihoods))
+    path, steps = _best.single(again, log_fresh, log_belief, log_likelihoods, lengths)
+    return path, steps
+
+
+def sampled_path(
+    stay: Float[Array, ""],
+    fresh: Float[Array, " state"],
+    filtered: Float[Array, "time state"],
+    noise: Float[Array, "time state"],
+    valid: Shaped[Array, " time"] | None,
+) -> Shaped[Array, " time"]:
+    """A path drawn from the posterior by Gumbel noise; the last row of the noise is for the last state."""
+    return _draw.single(stay[None], fresh, filtered, noise, lengths_of(valid, len(filtered)))[0]
+
+
 def _run(arrays, *, predicted, filtered):
     seen = arrays[3]
     groups, sequences, time, states = seen.shape
@@ -83,6 +109,18 @@ def _run_smooth(stay, fresh, lengths, filtered, *, options):
     return call("copying_smooth", like(filtered), stay, fresh, lengths, filtered)
 
 
+def _run_best(again, fresh, belief, seen, lengths, *, options):
+    del options
+    shapes = [jax.ShapeDtypeStruct(seen.shape[:3], dtype) for dtype in (jnp.int32, seen.dtype)]
+    return call("copying_best", shapes, again, fresh, belief, seen, lengths)
+
+
+def _run_draw(stay, fresh, filtered, noise, lengths, *, options):
+    del options
+    shapes = [jax.ShapeDtypeStruct(filtered.shape[:3], jnp.int32)]
+    return call("copying_draw", shapes, stay, fresh, filtered, noise, lengths)
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _differentiable(options, *arrays):
     return tuple(_forward(*arrays, options=options))
@@ -105,3 +143,5 @@ _forward = Operation("copying_forward", _run_forward, shared=2, derivative=_diff
 _kept = Operation("copying_kept", _run_kept, shared=2)
 _slopes = Operation("copying_slopes", _run_slopes, shared=2)
 _smooth = Operation("copying_smooth", _run_smooth, shared=2)
+_best = Operation("copying_best", _run_best, shared=2)
+_draw = Operation("copying_draw", _run_draw, shared=2)

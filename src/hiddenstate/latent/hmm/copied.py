@@ -1,16 +1,12 @@
-"""The recursions of a `Copy` chain, whose state is kept or drawn afresh, by compiled kernels.
-
-Best and sampled paths are those of `hiddenstate.latent.hmm.recursions`.
-"""
+"""The recursions of a `Copy` chain, whose state is kept or drawn afresh, by compiled kernels."""
 
 from hiddenstate._types import Array, Float, Shaped
 from hiddenstate.latent.hmm import recursions
-from hiddenstate.latent.hmm.recursions import Chain, Forward, best_path, sampled_path
+from hiddenstate.latent.hmm.recursions import Chain, Forward
 from hiddenstate.native import copying
 from hiddenstate.native.operation import one_precision
 from hiddenstate.ops.derivatives import differentiated_as
-
-__all__ = ["best_path", "forward", "sampled_path", "score", "smooth"]
+from hiddenstate.ops.simplex import safe_log
 
 
 def score(
@@ -56,3 +52,22 @@ def smooth(chain: Chain, found: Forward, valid: Shaped[Array, " time"] | None) -
         return copying.smooth(*arrays, valid)
 
     return differentiated_as(plain, native)(chain.operator, found, valid)
+
+
+def best_path(
+    chain: Chain,
+    belief: Float[Array, " state"],
+    log_likelihoods: Float[Array, "time state"],
+    valid: Shaped[Array, " time"] | None,
+) -> tuple[Shaped[Array, " time"], Float[Array, " time"]]:
+    """The most probable path, and its log-probability with the observations, step by step."""
+    stay, fresh, belief, seen = one_precision(chain.operator.stay, chain.operator.fresh, belief, log_likelihoods)
+    return copying.best_path(safe_log(stay), safe_log(fresh), safe_log(belief), seen, valid)
+
+
+def sampled_path(
+    chain: Chain, found: Forward, noise: Float[Array, "time state"], valid: Shaped[Array, " time"] | None
+) -> Shaped[Array, " time"]:
+    """A path drawn from the posterior, the same as in sequence."""
+    stay, fresh, filtered, noise = one_precision(chain.operator.stay, chain.operator.fresh, found.filtered, noise)
+    return copying.sampled_path(stay, fresh, filtered, noise, valid)

@@ -262,20 +262,20 @@ class HMM(SequenceModel):
         """The path of Viterbi, and its log-probability with the observations."""
         chain, belief = self._chain(steps), self._first_belief()
         seen = self._log_likelihoods(steps, self._first_past(), strategy)
-        way = self._recursions(strategy)
+        way, kernel = self._recursions(strategy), isinstance(strategy, Native)
 
         def decoded(operator, belief, seen, valid):
             moves = Chain(operator, chain.varying)
-            if way is compiled:  # which has no derivative; nor has the path
-                path, _ = compiled.best_path(*jax.lax.stop_gradient((moves, belief, seen)), valid)
+            if kernel:  # which has no derivative; nor has the path
+                path, _ = way.best_path(*jax.lax.stop_gradient((moves, belief, seen)), valid)
             else:
                 path = way.best_path(moves, belief, seen, valid)
             return path, recursions.path_log_prob(moves, belief, seen, path, valid)
 
         def by_kernel(operator, belief, seen, valid):
-            return compiled.best_path(Chain(operator, chain.varying), belief, seen, valid)
+            return way.best_path(Chain(operator, chain.varying), belief, seen, valid)
 
-        run = differentiated_as(decoded, by_kernel) if way is compiled else decoded
+        run = differentiated_as(decoded, by_kernel) if kernel else decoded
         path, each = run(chain.operator, belief, seen, steps.valid)
         return Decoded(self._operator(None).hidden(path), sum_over_time(each))
 
