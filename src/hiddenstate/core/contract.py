@@ -145,6 +145,8 @@ def has(model: Any, capability: str) -> bool:
     A composed model passes its parts' capabilities on by a property that raises AttributeError where the
     part has none, so that having a capability and being able to use it are the same thing.
     """
+    if callable(getattr(type(model), capability, None)):  # a plain method, which need not be bound to find out
+        return True
     return callable(getattr(model, capability, None))
 
 

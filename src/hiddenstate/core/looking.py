@@ -29,6 +29,7 @@ class Remembered(Generic[Found]):
         self._known: dict[int, tuple[weakref.ref, Found]] = {}
 
     def __call__(self, model: Any) -> Found:
+        """What was found of this model, by looking where it was not."""
         number = id(model)
         held = self._known.get(number)
         if held is not None and held[0]() is model:

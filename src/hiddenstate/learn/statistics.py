@@ -9,7 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from hiddenstate._types import Array, Shaped
-from hiddenstate.core import Arrays, HiddenStateError, Prior, SequenceModel, Sequences, compiled, dtype_of, has, name_of
+from hiddenstate.core import (
+    Arrays,
+    HiddenStateError,
+    Prior,
+    Remembered,
+    SequenceModel,
+    Sequences,
+    compiled,
+    dtype_of,
+    has,
+    name_of,
+)
 from hiddenstate.inference import arrays_for, masked_log_probs, steps_of
 from hiddenstate.learn.minibatches import chunks, even
 from hiddenstate.ops.sums import sum_over_time
@@ -259,6 +270,7 @@ def _score(models, arrays, strategy, carried):
     return eqx.filter_vmap(one)(models, carried)
 
 
+@Remembered
 def count_of(models: Any) -> int:
     """How many models a stack holds."""
     return next(leaf.shape[0] for leaf in jax.tree.leaves(models) if eqx.is_array(leaf))
