@@ -1,5 +1,7 @@
 """Costs: exponents of made-up times, counted operations and depths, and memory, which is exact. Nothing is timed."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -8,6 +10,7 @@ import pytest
 
 import hiddenstate as hs
 from hiddenstate.inspect.costs.operations import operations
+from hiddenstate.inspect.costs.programs import on_one_core
 from marks import quick
 
 SIZES = np.array([1000, 2000, 4000, 8000, 16_000, 32_000, 64_000])
@@ -189,3 +192,16 @@ def test_models_of_real_numbers_and_of_ones_own_are_measured():
 def test_wrong_sizes_and_models_are_refused_in_words(call, sentence):
     with pytest.raises(hs.HiddenStateError, match=sentence):
         call()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not say where threads run")
+def test_threads_are_on_one_core_only_while_they_are_timed():
+    cores = lambda: {frozenset(os.sched_getaffinity(int(thread))) for thread in os.listdir("/proc/self/task")}  # noqa: E731
+    before = os.sched_getaffinity(0)
+    jax.block_until_ready(jnp.ones(10) @ jnp.ones(10))  # JAX has threads of its own
+    with on_one_core():
+        assert cores() == {frozenset({max(before)})}
+    assert cores() == {frozenset(before)}
+    with pytest.raises(KeyError), on_one_core():
+        raise KeyError
+    assert cores() == {frozenset(before)}

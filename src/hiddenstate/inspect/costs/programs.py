@@ -1,8 +1,11 @@
 """The programs whose cost is measured: the log-probability of sequences, and its gradient, compiled."""
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -16,8 +19,8 @@ from hiddenstate.strategies import Native, Sequential, Strategy, resolved
 
 What = Literal["evaluation", "gradient"]
 
-ENOUGH = 3.0
-"""Seconds."""
+ENOUGH, TURN = 3.0, 0.01
+"""Seconds, of all programs together and of one in its turn."""
 
 
 class Memory(NamedTuple):
@@ -81,7 +84,9 @@ def least_seconds(programs: Sequence[Program], repeats: int) -> list[float]:
     """The least time of each program in so many turns; all have a turn before any has the next.
 
     What else goes on in a machine makes programs slower and never faster, which short ones feel most: up to ten times
-    as many turns are taken while they take less than `ENOUGH` seconds together. A first call of each does not count.
+    as many turns are taken while they take less than `ENOUGH` seconds together. A first call of each does not count,
+    and in its turn a program runs again and again for at least `TURN` seconds: the first time after another one it
+    finds nothing of its own in the caches, which would look like a cost that does not depend on the size.
     """
     for each in programs:
         jax.block_until_ready(each.run())
@@ -89,8 +94,39 @@ def least_seconds(programs: Sequence[Program], repeats: int) -> list[float]:
     end, turn = time.perf_counter() + ENOUGH, 0
     while turn < repeats or (turn < 10 * repeats and time.perf_counter() < end):
         for number, each in enumerate(programs):
-            began = time.perf_counter()
-            jax.block_until_ready(each.run())
-            least[number] = min(least[number], time.perf_counter() - began)
+            least[number] = min(least[number], _least_in_turn(each))
         turn += 1
     return least.tolist()
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """All threads of this process on one core meanwhile, where the system can do that (Linux).
+
+    A compiler gives operations on large arrays to several cores and those on small ones to one, so that the time of a
+    longer sequence grows by less than its work.
+    """
+    threads = Path("/proc/self/task")
+    if not hasattr(os, "sched_setaffinity") or not threads.is_dir():
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    try:
+        _move_threads(threads, {max(before)})
+        yield
+    finally:
+        _move_threads(threads, before)
+
+
+def _move_threads(threads: Path, cores: set[int]) -> None:
+    for thread in threads.iterdir():
+        with suppress(ProcessLookupError):  # it may have ended meanwhile
+            os.sched_setaffinity(int(thread.name), cores)
+
+
+def _least_in_turn(each: Program) -> float:
+    end, least = time.perf_counter() + TURN, np.inf
+    while (began := time.perf_counter()) < end:
+        jax.block_until_ready(each.run())
+        least = min(least, time.perf_counter() - began)
+    return least

@@ -71,7 +71,7 @@ def _check_whole(name: str, value: Any, least: int = 1) -> None:
         raise HiddenStateError(f"{name} is {value!r}; it must be a whole number from {least} on.")
 
 
-FULL = CostSizes(steps=(3000, 6000, 12_000, 24_000, 48_000, 96_000), steps_at=(8, 1))
+FULL = CostSizes(steps=(2000, 4000, 8000, 16_000, 32_000, 64_000), steps_at=(4, 1))
 
 QUICK = CostSizes(
     at_steps=500,
@@ -80,6 +80,6 @@ QUICK = CostSizes(
     units=(32, 64, 128),
     batch=(4, 16, 64),
     repeats=3,
-    steps_at=(8, 1),
+    steps_at=(4, 1),
 )
 """Sizes for a first look."""

@@ -30,7 +30,7 @@ from hiddenstate.core import (
 )
 from hiddenstate.inference.observations import arrays_for, prototype, sequences_for
 from hiddenstate.inspect.costs.exponents import fit_exponent
-from hiddenstate.inspect.costs.programs import Program, What, least_seconds, program
+from hiddenstate.inspect.costs.programs import Program, What, least_seconds, on_one_core, program
 from hiddenstate.inspect.costs.sizes import FULL, CostSizes, Size, Varied
 from hiddenstate.inspect.costs.waiting import depth
 from hiddenstate.strategies import Associative, Auto, Sequential, Strategy, resolved
@@ -108,9 +108,9 @@ def cost(
     with those that it can follow, and at sizes at which it keeps no more than 2**26 numbers: a parallel scan over a
     hidden Markov model keeps a matrix at every step. `announce` is called with a sentence before each measurement.
 
-    Times need a quiet machine; memory is what the compiler says, and exact. The theory of a time is the leading power
-    of the operations in the program, that of memory the number of states, or of elements where a parallel scan keeps
-    them, that the gradient needs.
+    Times are those of one core (on Linux) and need a quiet machine; memory is what the compiler says, and exact. The
+    theory of a time is the leading power of the operations in the program, that of memory the number of states, or of
+    elements where a parallel scan keeps them, that the gradient needs.
 
     >>> print(hs.inspect.cost(("gru", "hmm"), key=jr.key(0)))  # doctest: +SKIP
     """
@@ -245,7 +245,9 @@ def _measured(
             compiled[size] = program(made.model(size.units), made.arrays(size), strategy, what)
     programs = [compiled[size] for size in ladder]
     found = {}
-    for size, each, seconds in zip(ladder, programs, least_seconds(programs, repeats), strict=True):
+    with on_one_core():
+        least = least_seconds(programs, repeats)
+    for size, each, seconds in zip(ladder, programs, least, strict=True):
         memory = each.memory
         found[size] = size._asdict() | {
             "seconds": seconds if repeats else None,
