@@ -9,7 +9,7 @@ from peers.environment import ROOT
 from peers.measuring import HOPELESS, LONGEST
 from peers.records import best_peer, met
 from peers.table import COLUMNS, cells, missed, seconds, times
-from peers.timing import BUDGET, ROUNDS
+from peers.timing import BUDGET, FEWEST, ROUNDS, SHORTEST, TURN
 from peers.workloads import WORKLOADS
 
 
@@ -134,6 +134,9 @@ def _how(told: dict[str, Any]) -> list[str]:
     said = [f"A peer is faster here: {'; '.join(behind)}.", ""] if behind else []
     values = {
         "rounds": ROUNDS,
+        "fewest": FEWEST,
+        "turn": f"{1e3 * TURN:.0f}",
+        "shortest": f"{1e3 * SHORTEST:g}",
         "budget": BUDGET,
         "longest": f"{LONGEST:.0f}",
         "hopeless": f"{HOPELESS:.0f}",
@@ -146,9 +149,10 @@ HOW = """
 ## How it is measured
 
 - Every library runs in a process of its own, with the same arrays and the same two threads. Processes take turns: a
-  round times all contenders once, after a call that does not count, since caches went cold in the meantime; calls
-  shorter than 5 ms are repeated; there are at most {rounds} rounds or {budget} seconds for each. The ratio is
-  that of the best times; the quartiles are those of the ratios inside rounds.
+  round times all contenders, after a call that does not count, since caches went cold in the meantime, for at least
+  {turn} ms each, of which the best time counts; calls shorter than {shortest} ms are timed several at once. There are
+  at most {rounds} rounds or {budget} seconds for each, and at least {fewest} rounds of calls below half a second. The
+  ratio is that of the best times; the quartiles are those of the ratios inside rounds.
 - Before anything is timed, results are compared: log-likelihoods, probabilities of paths, expected counts, gradients,
   outputs of layers with the same weights. Who does not agree is not timed.
 - Compilation is outside of the times; *our first call* has it in. Only the times from the shell have everything in.

@@ -10,26 +10,34 @@ from peers.case import OURS, is_peer
 BUDGET = 1.2
 """Seconds that one contender may take for the rounds of one case."""
 
-ROUNDS = 15
-SHORTEST = 5e-3
-"""Calls that take less are repeated inside a round until they take so many seconds."""
+ROUNDS, FEWEST = 15, 5
+"""How many rounds there are; at least the second number where a call takes less than `LONG` seconds."""
+
+LONG = 0.5
+SHORTEST = 5e-4
+"""Calls that take less are timed together, so many that they take so many seconds."""
+
+TURN = 0.03
+"""Seconds of a round in which a contender is timed again and again; the least time of the round counts."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How often a contender is called: `number` times in each of `rounds` rounds."""
+    """In each of `rounds` rounds a contender is timed `times` times, each time over `number` calls."""
 
     rounds: int
+    times: int
     number: int
 
 
 def plan(seconds: float, *, quick: bool = False) -> Plan:
-    """By what one call takes: at most 15 rounds in about a second, at least two, or one where a call takes long."""
+    """By what one call takes: at most 15 rounds in about a second, at least five, or two or one where it takes long."""
     number = max(1, int(np.ceil(SHORTEST / max(seconds, 1e-9))))
-    most, budget = (4, BUDGET / 4) if quick else (ROUNDS, BUDGET)
+    times = max(1, int(np.ceil(TURN / max(number * seconds, 1e-9))))
+    most, fewest, budget = (4, 2, BUDGET / 4) if quick else (ROUNDS, FEWEST if seconds < LONG else 2, BUDGET)
     if seconds > 2:
-        return Plan(1, number)
-    return Plan(int(np.clip(budget / (seconds * (number + 1)), 2, most)), number)
+        return Plan(1, times, number)
+    return Plan(int(np.clip(budget / (seconds * (times * number + 1)), fewest, most)), times, number)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +40,22 @@ class Worker:
         """Make the inputs and run twice: the first call compiles. Those that compile nothing run long calls once."""
         found = find(case, self.scale)
         run = found.makers[contender](size)
-        first = _timed(run.call, 1)
-        second = first if contender in found.probed and first > LONG else _timed(run.call, 1)
+        first = _timed(run.call)
+        second = first if contender in found.probed and first > LONG else _timed(run.call)
         self.runs[contender] = run
         if results is not None:
             np.savez(results, **{name: np.asarray(value) for name, value in run.result().items()})
         return {"first": first, "second": second}
 
-    def time(self, contender: str, number: int) -> dict[str, float]:
-        """Seconds of one call, the mean of so many without a pause, after one that is not timed.
+    def time(self, contender: str, times: int, number: int) -> dict[str, float]:
+        """Seconds of one call, the least of `times` means over `number` calls, after one that is not timed.
 
         While the others had their turns, caches went cold and the system may have taken memory back.
         """
-        self.runs[contender].call()
-        return {"seconds": _timed(self.runs[contender].call, number)}
+        call = self.runs[contender].call
+        call()
+        with _without_collection():
+            return {"seconds": min(_mean(call, number) for _ in range(times))}
 
     def drop(self) -> dict[str, float]:
         """The case is done."""
@@ -72,19 +76,35 @@ class Worker:
         return peak.measure()
 
 
-def _timed(call: Any, number: int) -> float:
+def _timed(call: Any) -> float:
+    with _without_collection():
+        return _mean(call, 1)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Nobody's memory is cleaned up while it is timed."""
     gc.collect()
     gc.disable()
     try:
-        began = time.perf_counter()
-        for _ in range(number):
-            call()
-        return (time.perf_counter() - began) / number
+        yield
     finally:
         gc.enable()
 
 
+def _mean(call: Any, number: int) -> float:
+    began = time.perf_counter()
+    for _ in range(number):
+        call()
+    return (time.perf_counter() - began) / number
+
+
 def _peak_megabytes() -> float:
+    """The most memory that this process had; what `getrusage` says on Linux may be that of the one it came from."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        said = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(said["VmHWM"].split()[0]) / 2**10
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

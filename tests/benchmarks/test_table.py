@@ -10,7 +10,7 @@ from peers.measuring import difference
 from peers.page import write_page
 from peers.records import Records, best_peer, met, share, suspicious
 from peers.table import cells, line, seconds, summary, times
-from peers.timing import against_best_peer, plan, ratio, share_of_peak
+from peers.timing import Plan, against_best_peer, plan, ratio, share_of_peak
 
 TIMES = {
     "hiddenstate": [2.0, 1.0, 4.0],
@@ -52,11 +52,11 @@ def test_best_peer_is_the_fastest_and_no_yardstick():
 
 
 @pytest.mark.parametrize(
-    "call, rounds, number", [(1e-6, 15, 5_000), (0.01, 15, 1), (0.1, 5, 1), (1.5, 2, 1), (3.0, 1, 1)]
+    "call, rounds, times, number",
+    [(3e-6, 15, 60, 167), (0.01, 15, 3, 1), (0.11, 5, 1, 1), (0.4, 5, 1, 1), (1.5, 2, 1, 1), (3.0, 1, 1, 1)],
 )
-def test_short_calls_are_repeated_and_long_ones_called_seldom(call, rounds, number):
-    found = plan(call)
-    assert (found.rounds, found.number) == (rounds, number)
+def test_short_calls_are_repeated_and_long_ones_called_seldom(call, rounds, times, number):
+    assert plan(call) == Plan(rounds, times, number)
 
 
 def test_share_of_peak_is_of_what_limits():
