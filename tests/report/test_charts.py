@@ -7,7 +7,7 @@ import pytest
 
 import hiddenstate as hs
 from hiddenstate.report.charts import Arrows, Band, Bars, Chart, Heat, Line, Points, Rule
-from hiddenstate.report.drawing import draw_charts
+from hiddenstate.report.drawing import draw_chart, draw_charts
 
 X = np.arange(3.0)
 LAYERS = [
@@ -40,3 +40,17 @@ def test_what_is_not_finite_is_none():
 def test_layers_of_unequal_numbers_are_refused(layer):
     with pytest.raises(hs.HiddenStateError, match="title: "):
         Chart("title", "x", "y", [layer])
+
+
+@pytest.mark.parametrize(
+    "ends, marks", [((40, 640), ["50", "100", "200", "500"]), ((1, 1e6), ["1", "100", "10000", "1000000"])]
+)
+def test_numbers_along_a_logarithmic_axis_are_few_and_plain_where_they_can_be(ends, marks):
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=(4.9, 3.7)).add_subplot()
+    draw_chart(axes, Chart("title", "x", "y", [Line(ends, [0.5, 1])], x_scale="log"))
+    low, high = axes.get_xlim()
+    shown = [tick for tick in axes.get_xticks() if low <= tick <= high]
+    assert [f"{tick:g}" for tick in shown if f"{tick:.0f}" in marks] == [f"{float(mark):g}" for mark in marks]
+    assert not any(label.get_text() for label in axes.get_xticklabels(minor=True))

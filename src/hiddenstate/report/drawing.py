@@ -13,10 +13,14 @@ from hiddenstate.report.page import Section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 WIDTH, HEIGHT = 4.9, 3.7
 ROW = 66
 """So many letters stand beside each other above a chart."""
+
+FEW_POWERS = 300.0
+"""A logarithmic axis whose end is less than so many times its beginning has few powers of ten."""
 
 
 def draw_charts(charts: Sequence[Chart], path: str | Path, *, columns: int = 2) -> None:
@@ -60,6 +64,9 @@ def draw_chart(axes: "Axes", chart: Chart) -> None:
         axes.set_aspect("equal", adjustable="datalim")
     elif chart.whole and isinstance(locator := axes.xaxis.get_major_locator(), MaxNLocator):
         locator.set_params(integer=True)
+    for axis, scale in ((axes.xaxis, chart.x_scale), (axes.yaxis, chart.y_scale)):
+        if scale == "log":
+            _mark_powers(axis)
     _name_axes(axes, chart)
     _entitle(axes, chart)
     if any(isinstance(layer, Heat | Arrows) for layer in chart.layers):
@@ -68,6 +75,17 @@ def draw_chart(axes: "Axes", chart: Chart) -> None:
         style.grid(axes, "x")
     else:
         style.grid(axes)
+
+
+def _mark_powers(axis: "Axis") -> None:
+    """Numbers along a logarithmic axis that do not meet: powers of ten, with 2 and 5 between where there are few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_minor_formatter(NullFormatter())
+    low, high = axis.get_view_interval()
+    if 0 < low < high < FEW_POWERS * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
 
 
 def _entitle(axes: "Axes", chart: Chart) -> None:
