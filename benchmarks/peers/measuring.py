@@ -79,8 +79,8 @@ def _rounds(case: Case, pool: Pool, plans: dict[str, Plan], left_out: dict[str, 
             time.sleep(PAUSE)
             process = pool.of(library(name), case.precision)
             try:
-                times, number = plans[name].times, plans[name].number
-                said = process.ask(PREPARING, do="time", contender=name, times=times, number=number)
+                own = plans[name]
+                said = process.ask(PREPARING, do="time", contender=name, times=own.times, number=own.number)
             except (TooSlow, Failed) as reason:
                 left_out[name] = _words(reason)
                 del times[name]
