@@ -21,6 +21,7 @@ def test_figure_7_runs(tmp_path):
     assert [(row["kind"], row["size"]) for row in rows] == [("network", 2), ("particles", 2), ("particles", 300)]
     assert rows[1]["agreement"] < rows[2]["agreement"]
     assert rows[1]["agreement"] < rows[1]["summed_agreement"]
+    assert rows[1]["ideal_agreement"] < rows[2]["ideal_agreement"] <= 1
 
 
 @pytest.mark.slow
@@ -43,16 +44,24 @@ def test_summing_out_the_last_move_gives_the_forward_algorithm_from_exact_belief
     np.testing.assert_allclose(last_move_summed(drawn.task, exact, drawn.symbols), exact, atol=1e-12)
 
 
-def sizes(network, particles, largest=1.0):
-    """Agreement and accuracy at sizes 1 and 10, and for filters alone the agreement at 1000."""
-    rows = [("network", 1, network[0]), ("network", 10, network[1])]
-    rows += [("particles", 1, particles[0]), ("particles", 10, particles[1]), ("particles", 1000, largest)]
-    named = {"agreement_error": 0.001, "accuracy_error": 0.001, "lost_accuracy": 0.01}
-    named |= {"summed_agreement_error": 0.001, "summed_lost_accuracy": 0.01}
+def test_most_of_many_draws_are_in_the_most_probable_state_as_often_as_the_binomial_law_says():
+    beliefs = np.tile([0.6, 0.4], (4000, 1))
+    found = choe2017_fig7.most_drawn(beliefs, 3, key=jr.key(0)) == 0
+    expected = 0.6**3 + 3 * 0.6**2 * 0.4  # two or three of three draws
+    assert abs(found.mean() - expected) < 4 * np.sqrt(expected * (1 - expected) / 4000)
+
+
+def sizes(network, particles, many):
+    """Agreement and accuracy at sizes 1 and 10, and at 10,000 as counted, summed out and drawn from exact beliefs."""
+    rows = [("network", 1, [network[0]] * 3), ("network", 10, [network[1]] * 3)]
+    rows += [("particles", 1, [particles[0]] * 3), ("particles", 10, [particles[1]] * 3), ("particles", 10_000, many)]
+    named = {"lost_accuracy": 0.01, "accuracy_error": 0.001, "agreement_error": 0.001}
+    named |= {"summed_agreement_error": 0.001, "ideal_agreement_error": 0.001}
     return {
         "sizes": [
-            {"hmm": 1, "kind": k, "size": n, "agreement": a, "summed_agreement": a, "accuracy": a / 2, **named}
-            for k, n, a in rows
+            {"hmm": 1, "kind": k, "size": n, "accuracy": a / 2, "agreement": a, **named}
+            | {"summed_agreement": summed, "ideal_agreement": ideal}
+            for k, n, (a, summed, ideal) in rows
         ]
     }
 
@@ -60,9 +69,11 @@ def sizes(network, particles, largest=1.0):
 @pytest.mark.parametrize(
     ("tables", "holds"),
     [
-        (sizes((0.5, 0.9), (0.3, 0.7)), [True, True, True]),
-        (sizes((0.5, 0.9), (0.3, 0.95)), [False, False, True]),
-        (sizes((0.5, 0.9), (0.3, 0.7), largest=0.99), [True, True, False]),
+        (sizes((0.5, 0.9), (0.3, 0.7), (0.996, 0.998, 0.997)), [True, True, True]),
+        (sizes((0.5, 0.9), (0.3, 0.95), (0.996, 0.998, 0.997)), [False, False, True]),
+        (sizes((0.5, 0.9), (0.3, 0.7), (0.99, 0.998, 0.996)), [True, True, False]),  # counts could agree, and do not
+        (sizes((0.5, 0.9), (0.3, 0.7), (0.99, 0.998, 0.994)), [True, True, True]),  # no counts could
+        (sizes((0.5, 0.9), (0.3, 0.7), (0.99, 0.99, 0.994)), [True, True, False]),
     ],
 )
 def test_claims_of_figure_7_follow_from_the_tables(tables, holds):
