@@ -8,13 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
 from hiddenstate.core import (
-    DataError,
-    HiddenStateError,
     Prior,
     Schema,
     SequenceModel,
@@ -32,7 +29,7 @@ from hiddenstate.latent.linear_gaussian.compiled import (
     smooth_natively,
 )
 from hiddenstate.latent.linear_gaussian.continuous import over_intervals
-from hiddenstate.latent.linear_gaussian.covariances import covariance
+from hiddenstate.latent.linear_gaussian.decoding import joint_log_prob
 from hiddenstate.latent.linear_gaussian.em import Regression, Statistics, maximise_regression, statistics
 from hiddenstate.latent.linear_gaussian.filtering import (
     RootBelief,
@@ -43,21 +40,16 @@ from hiddenstate.latent.linear_gaussian.filtering import (
     rooted,
 )
 from hiddenstate.latent.linear_gaussian.parameters import (
-    RANKS,
     Parameters,
     check_names,
-    check_times,
-    diffuse_entries,
-    first_covariance,
-    first_mean,
     horizon_of,
     input_count,
-    value_of,
-    varies,
+    parameters_of,
 )
-from hiddenstate.latent.linear_gaussian.parts import array, common_dtype, frozen, is_free, modules, plain
+from hiddenstate.latent.linear_gaussian.particles import linear_moves
+from hiddenstate.latent.linear_gaussian.parts import is_free, plain
 from hiddenstate.latent.linear_gaussian.restart import restarted
-from hiddenstate.latent.linear_gaussian.singular import drawn_root, normal_with_root
+from hiddenstate.latent.linear_gaussian.singular import normal_with_root
 from hiddenstate.latent.linear_gaussian.smoothing import (
     Backward,
     Filtered,
@@ -69,7 +61,8 @@ from hiddenstate.latent.linear_gaussian.smoothing import (
     smoothed,
     smoothed_in_parallel,
 )
-from hiddenstate.latent.linear_gaussian.system import Belief, Observation, System, conditioned, merged, propagated
+from hiddenstate.latent.linear_gaussian.system import Belief, Observation, conditioned, propagated
+from hiddenstate.latent.linear_gaussian.systems import system_at, systems_of
 from hiddenstate.native.particle import Linear
 from hiddenstate.ops import gaussian
 from hiddenstate.ops.derivatives import differentiated_as
@@ -130,73 +123,24 @@ class LinearGaussian(SequenceModel):
         inputs: int | None = None,
         schema: Schema | None = None,
     ):
-        dtype = common_dtype(
-            *(
-                leaf
-                for given in (transition, transition_noise, emission, emission_noise, initial_mean)
-                for leaf in jax.tree.leaves(given)
-            )
-        )
-        if not modules(transition):
-            transition = array("transition", transition, (None, None), "(n, n), or (time, n, n)", dtype)
-        n = plain(transition).shape[-1]
-        if plain(transition).shape[-2] != n:
-            raise HiddenStateError(f"transition has shape {plain(transition).shape}; it must be square, (n, n).")
-        self.scalar = np.ndim(emission) == 1 if scalar is None else bool(scalar)
-        one, many = ("(n,)", "(time, n)") if self.scalar else ("(m, n)", "(time, m, n)")
-        takes = f"{one} or {many} with n = {n}, as the transition has"
-        emission = array("emission", emission, (n,) if self.scalar else (None, n), takes, dtype)
-        emission = emission[..., None, :] if self.scalar else emission
-        m = emission.shape[-2]
-        count = input_count(transition_input, emission_input, inputs)
-
-        def vector(name, given, size, single=False):
-            if given is None:
-                return None
-            takes = "a number, or (time,)" if single else f"({size},), or (time, {size})"
-            found = array(name, given, () if single else (size,), takes, dtype)
-            return found[..., None] if single else found
-
-        def matrix(name, given, rows, single=False):
-            if given is None:
-                return None
-            takes = f"({count},), or (time, {count})" if single else f"({rows}, {count}), or (time, {rows}, {count})"
-            found = array(name, given, (count,) if single else (rows, count), takes, dtype)
-            return found[..., None, :] if single else found
-
-        self.diffuse = diffuse_entries(diffuse, n)
-        noise = (
-            emission_noise
-            if modules(emission_noise)
-            else covariance("emission_noise", emission_noise, m, dtype, scalar=self.scalar)
-        )
-        parts = {
+        given = {
             "transition": transition,
-            "transition_offset": vector("transition_offset", transition_offset, n),
-            "transition_input": matrix("transition_input", transition_input, n),
-            "transition_noise": transition_noise
-            if modules(transition_noise)
-            else covariance("transition_noise", transition_noise, n, dtype),
+            "transition_offset": transition_offset,
+            "transition_input": transition_input,
+            "transition_noise": transition_noise,
             "emission": emission,
-            "emission_offset": vector("emission_offset", emission_offset, m, self.scalar),
-            "emission_input": matrix("emission_input", emission_input, m, self.scalar),
-            "emission_noise": noise,
-            "initial_mean": first_mean(initial_mean, n, dtype),
-            "initial_covariance": first_covariance(initial_covariance, self.diffuse, n, dtype),
+            "emission_offset": emission_offset,
+            "emission_input": emission_input,
+            "emission_noise": emission_noise,
+            "initial_mean": initial_mean,
+            "initial_covariance": initial_covariance,
         }
-        check_names("fixed", fixed)
-        for name, part in parts.items():
-            if name in fixed or varies(name, part):
-                parts[name] = frozen(part)
-        self.parameters = Parameters(**parts)
-        self.inputs = count
+        self.scalar = np.ndim(emission) == 1 if scalar is None else bool(scalar)
+        self.inputs = input_count(transition_input, emission_input, inputs)
+        self.parameters, self.diffuse = parameters_of(
+            given, scalar=self.scalar, diffuse=diffuse, inputs=self.inputs, fixed=fixed
+        )
         self.schema = schema
-        check_times(self.parameters)
-        if self.diffuse is not None and noise.rank < m and not noise.diagonal:
-            raise HiddenStateError(
-                "emission_noise is singular and not diagonal, which diffuse initial states do not allow; give it as a "
-                "vector of variances, or leave out diffuse."
-            )
 
     @classmethod
     def from_continuous(
@@ -314,18 +258,18 @@ class LinearGaussian(SequenceModel):
         """The belief over the next z: conditioned on the observation, then moved."""
         if isinstance(element, Conditional):
             return Belief(*gaussian.apply_conditional(state.mean, state.covariance, element))
-        system = self.system(state.time, element.u)
+        system = system_at(self.parameters, state.time, element.u)
         known = conditioned(system, state, element.x, element.observed, diagonal=self.diagonal)
         return propagated(system, known, state.time)
 
     def evidence(self, state: Belief, element: Observation) -> Float[Array, ""]:
         """The log-probability of the observation (of the entries that are known)."""
-        system = self.system(state.time, element.u)
+        system = system_at(self.parameters, state.time, element.u)
         return conditioned(system, state, element.x, element.observed, diagonal=self.diagonal).log_prob
 
     def readout(self, state: Belief, u: Num[Array, " inputs"] | None = None) -> Distribution:
         """The Gaussian of the next observation; a diffuse direction gives it an infinite variance."""
-        system = self.system(state.time, u)
+        system = system_at(self.parameters, state.time, u)
         mean = system.emission @ state.mean + system.offset
         spread = system.emission @ state.covariance @ system.emission.T + outer(system.emission_noise)
         unknown = None
@@ -365,7 +309,7 @@ class LinearGaussian(SequenceModel):
     def _widened(self, element: Observation | Conditional) -> Conditional:
         if isinstance(element, Conditional):
             return element
-        system = self.system(None, element.u)
+        system = system_at(self.parameters, None, element.u)
         return gaussian.conditional(
             system.transition,
             system.shift,
@@ -409,7 +353,7 @@ class LinearGaussian(SequenceModel):
 
     def sequence(self, steps: Steps, start: Any = None) -> Sequence:
         """All steps of one sequence as arrays."""
-        fixed, varying = self.systems(steps, start)
+        fixed, varying = systems_of(self.parameters, steps, start)
         xs = jnp.reshape(jnp.asarray(steps.values, dtype_of(self)), (steps.length, self.event_size))
         observed = None if steps.observed is None else jnp.reshape(steps.observed, xs.shape)
         return Sequence(fixed, varying, xs, observed, steps.valid)
@@ -463,7 +407,7 @@ class LinearGaussian(SequenceModel):
         Directions without noise, and diffuse ones, count nothing in it.
         """
         means = self._smoothed(steps, strategy, copied=False)[0].mean
-        return Decoded(means, self._joint_log_prob(means, self.sequence(steps)))
+        return Decoded(means, joint_log_prob(self.parameters, means, self.sequence(steps)))
 
     def _first(self) -> Belief:
         return self.initial()._replace(time=None)
@@ -486,28 +430,6 @@ class LinearGaussian(SequenceModel):
     def _backward(self, sequence: Sequence, first: Belief, steps: Steps, strategy: Strategy) -> tuple[Backward, Array]:
         known, log_probs = self._known(sequence, first, steps, strategy)
         return backward(sequence, known, invertible=self._invertible), log_probs
-
-    def _joint_log_prob(self, states: Array, sequence: Sequence) -> Array:
-        kinds = self.parameters
-        start = kinds.initial_covariance
-        total = start.residual_log_prob(states[0] - self.initial_mean, start.root)
-
-        def move(varying, z, after):
-            system = merged(sequence.fixed, varying)
-            apart = after - system.transition @ z - system.shift
-            return kinds.transition_noise.residual_log_prob(apart, system.noise)
-
-        def seen(varying, z, x, observed):
-            system = merged(sequence.fixed, varying)
-            nothing = jnp.zeros((z.shape[0], z.shape[0]), z.dtype)
-            belief = Belief(z, nothing)
-            return conditioned(system, belief, x, observed, diagonal=self.diagonal).log_prob
-
-        moves = jax.vmap(move)(jax.tree.map(lambda a: a[:-1], sequence.varying), states[:-1], states[1:])
-        emissions = jax.vmap(seen)(sequence.varying, states, sequence.xs, sequence.observed)
-        if sequence.valid is not None:
-            moves, emissions = jnp.where(sequence.valid[1:], moves, 0.0), jnp.where(sequence.valid, emissions, 0.0)
-        return total + moves.sum() + emissions.sum()
 
     # -- learning --------------------------------------------------------------------------------------------------
 
@@ -571,7 +493,7 @@ class LinearGaussian(SequenceModel):
         """``latent_next(z, u=None)``: the distribution of z_{t+1} given z_t."""
 
         def moved(z, u=None):
-            system = self.system(None, u)
+            system = system_at(self.parameters, None, u)
             return normal_with_root(system.transition @ z + system.shift, system.noise)
 
         return self._only_if_proper(moved)
@@ -581,7 +503,7 @@ class LinearGaussian(SequenceModel):
         """``latent_emission(z, u=None)``: the distribution of x_t given z_t."""
 
         def seen(z, u=None):
-            system = self.system(None, u)
+            system = system_at(self.parameters, None, u)
             mean, root = system.emission @ z + system.offset, system.emission_noise
             if self.scalar:
                 return NormalDistribution(mean[0], jnp.sqrt(outer(root)[0, 0]), validate_args=False)
@@ -594,19 +516,7 @@ class LinearGaussian(SequenceModel):
         """What a kernel for particles needs of all steps; None where single entries of observations are missing."""
         if self.parameters.emission_noise.rank < self.event_size:
             raise AttributeError("emissions without noise in some direction have no kernel.")
-        return self._only_if_proper(self._particle_moves)
-
-    def _particle_moves(self, steps: Steps) -> Linear | None:
-        if steps.observed is not None and self.event_size > 1:
-            return None
-        fixed, varying = self.systems(steps)
-        root = drawn_root(fixed.emission_noise)
-        white = solve_triangular(root, jnp.eye(self.event_size, dtype=root.dtype), lower=True)
-        constant = -jnp.log(jnp.abs(jnp.diagonal(root))).sum() - 0.5 * self.event_size * np.log(2 * np.pi)
-        offset = fixed.offset if varying.offset is None else varying.offset
-        xs = jnp.reshape(jnp.asarray(steps.values, root.dtype), (steps.length, self.event_size)) - offset
-        shift = fixed.shift[None] if varying.shift is None else varying.shift
-        return Linear(fixed.transition, drawn_root(fixed.noise), white @ fixed.emission, constant, xs @ white.T, shift)
+        return self._only_if_proper(partial(linear_moves, self.parameters))
 
     # -- one step, or all ------------------------------------------------------------------------------------------
 
@@ -614,57 +524,6 @@ class LinearGaussian(SequenceModel):
     def diagonal(self) -> bool:
         """Whether the entries of an observation have independent noise, whatever is learned."""
         return self.parameters.emission_noise.diagonal
-
-    def system(self, time: Any = None, u: Any = None) -> System:
-        """The arrays of the step `time` (any, where nothing varies) with the inputs `u`."""
-        beyond = None
-        if self.horizon is not None:
-            beyond = jnp.where(time < self.horizon, 0.0, jnp.nan)
-            time = jnp.clip(time, 0, self.horizon - 1)
-
-        def at(name):
-            part = value_of(getattr(self.parameters, name))
-            return part[time] if part is not None and part.ndim > RANKS[name] else part
-
-        def sum_of(name, size):
-            offset, matrix = at(f"{name}_offset"), at(f"{name}_input")
-            total = jnp.zeros(size, dtype_of(self)) if offset is None else offset
-            if matrix is not None:
-                total = total + matrix @ u
-            return total if beyond is None else total + beyond.astype(total.dtype)
-
-        return System(
-            at("transition"),
-            sum_of("transition", self.state_size),
-            at("transition_noise"),
-            at("emission"),
-            sum_of("emission", self.event_size),
-            at("emission_noise"),
-        )
-
-    def systems(self, steps: Steps, start: Any = None) -> tuple[System, System]:
-        """The arrays of all steps: those that stay, and those that vary, time first."""
-        if self.horizon is None:
-            varying = System(*[None] * 6)
-            if not self.inputs:
-                return self.system(), varying
-            fixed = self.system(None, steps.inputs[0])._replace(shift=None, offset=None)
-            every = jax.vmap(lambda u: self.system(None, u))(steps.inputs)
-            return fixed, varying._replace(shift=every.shift, offset=every.offset)
-        if steps.length > self.horizon:
-            raise DataError(
-                f"the data have {steps.length} steps, but the matrices of LinearGaussian are given for "
-                f"{self.horizon} only."
-            )
-        times = (0 if start is None else start) + jnp.arange(steps.length)
-        if steps.valid is not None:
-            times = jnp.where(steps.valid, times, 0)
-        every = jax.vmap(self.system)(times, steps.inputs)
-        one = self.system(jnp.zeros((), jnp.int32), None if steps.inputs is None else steps.inputs[0])
-        names = ("transition", None, "transition_noise", "emission", None, "emission_noise")
-        moving = [name is None or varies(name, getattr(self.parameters, name)) for name in names]
-        fixed = System(*[None if m else a for m, a in zip(moving, one, strict=True)])
-        return fixed, System(*[a if m else None for m, a in zip(moving, every, strict=True)])
 
     def _event(self, x: Any) -> Array:
         return jnp.reshape(jnp.asarray(x, dtype_of(self)), (self.event_size,))

@@ -1,15 +1,17 @@
 """The parts of a linear Gaussian model as they are kept, and what may be given for them."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from hiddenstate._types import Array
 from hiddenstate.core import HiddenStateError, register
 from hiddenstate.latent.linear_gaussian.covariances import Covariance, Diagonal, Full, Given, covariance
-from hiddenstate.latent.linear_gaussian.parts import array, modules, plain
+from hiddenstate.latent.linear_gaussian.parts import array, common_dtype, frozen, modules, plain
 
 PARTS = (
     "transition",
@@ -42,6 +44,73 @@ class Parameters(eqx.Module):
     emission_noise: Covariance
     initial_mean: Any
     initial_covariance: Covariance
+
+
+def parameters_of(
+    given: Mapping[str, Any], *, scalar: bool, diffuse: Any, inputs: int, fixed: Sequence[str]
+) -> tuple[Parameters, tuple[bool, ...] | None]:
+    """The parts as a person gave them, checked and in the form in which they are kept; and what is diffuse.
+
+    Parts that are named in `fixed`, and those that vary over time, are frozen.
+    """
+    leading = ("transition", "transition_noise", "emission", "emission_noise", "initial_mean")
+    dtype = common_dtype(*(leaf for name in leading for leaf in jax.tree.leaves(given[name])))
+    transition = given["transition"]
+    if not modules(transition):
+        transition = array("transition", transition, (None, None), "(n, n), or (time, n, n)", dtype)
+    n = plain(transition).shape[-1]
+    if plain(transition).shape[-2] != n:
+        raise HiddenStateError(f"transition has shape {plain(transition).shape}; it must be square, (n, n).")
+    one, many = ("(n,)", "(time, n)") if scalar else ("(m, n)", "(time, m, n)")
+    takes = f"{one} or {many} with n = {n}, as the transition has"
+    emission = array("emission", given["emission"], (n,) if scalar else (None, n), takes, dtype)
+    emission = emission[..., None, :] if scalar else emission
+    m = emission.shape[-2]
+
+    def vector(name: str, size: int, single: bool = False) -> Any:
+        if given[name] is None:
+            return None
+        takes = "a number, or (time,)" if single else f"({size},), or (time, {size})"
+        found = array(name, given[name], () if single else (size,), takes, dtype)
+        return found[..., None] if single else found
+
+    def matrix(name: str, rows: int, single: bool = False) -> Any:
+        if given[name] is None:
+            return None
+        takes = f"({inputs},), or (time, {inputs})" if single else f"({rows}, {inputs}), or (time, {rows}, {inputs})"
+        found = array(name, given[name], (inputs,) if single else (rows, inputs), takes, dtype)
+        return found[..., None, :] if single else found
+
+    def noise(name: str, size: int, single: bool = False) -> Any:
+        part = given[name]
+        return part if modules(part) else covariance(name, part, size, dtype, scalar=single)
+
+    flags = diffuse_entries(diffuse, n)
+    parts = {
+        "transition": transition,
+        "transition_offset": vector("transition_offset", n),
+        "transition_input": matrix("transition_input", n),
+        "transition_noise": noise("transition_noise", n),
+        "emission": emission,
+        "emission_offset": vector("emission_offset", m, scalar),
+        "emission_input": matrix("emission_input", m, scalar),
+        "emission_noise": noise("emission_noise", m, scalar),
+        "initial_mean": first_mean(given["initial_mean"], n, dtype),
+        "initial_covariance": first_covariance(given["initial_covariance"], flags, n, dtype),
+    }
+    spread = parts["emission_noise"]
+    check_names("fixed", fixed)
+    for name, part in parts.items():
+        if name in fixed or varies(name, part):
+            parts[name] = frozen(part)
+    found = Parameters(**parts)
+    check_times(found)
+    if flags is not None and spread.rank < m and not spread.diagonal:
+        raise HiddenStateError(
+            "emission_noise is singular and not diagonal, which diffuse initial states do not allow; give it as a "
+            "vector of variances, or leave out diffuse."
+        )
+    return found, flags
 
 
 def value_of(part: Any) -> Any:
