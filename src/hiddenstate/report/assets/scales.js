@@ -107,7 +107,7 @@ class Scale {
     return this.names ? this.names[Math.round(value)] ?? "" : spoken(value);
   }
 
-  /** Values with words along the axis, at most about `count`. */
+  /** Values with words along the axis, at most about `count`, and two where they can be had. */
   ticks(count) {
     if (this.names) return this.nameTicks(count);
     return this.logarithmic && this.high - this.low > 0.7 ? this.decades(count) : this.even(count);
@@ -126,6 +126,7 @@ class Scale {
     const step = this.whole ? Math.max(1, usual) : usual;
     const found = [];
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(i * step);
+    if (found.length < 2 && !this.whole && high > low && count < 32) return this.even(Math.max(count, 2) * 2);
     return found.map((value) => [value, tickWords(value, step)]);
   }
 
