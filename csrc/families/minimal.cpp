@@ -28,13 +28,29 @@ HS_INLINE Gate<T> gate_of(Vec<T> k) {
   return {open ? little : large, open ? large : little};
 }
 
-// keep : take = sigmoid(f) : sigmoid(i). Both are scaled by the largest exponential, so that two closed gates are no 0/0.
+// One, e^{-f} and e^{-i}, up to a common factor: such that two closed gates are no 0/0, for which the one is nothing.
 template <class T>
-HS_INLINE Gate<T> gate_of(Vec<T> f, Vec<T> i) {
-  Vec<T> top = f < T(0) ? -f : Vec<T>{};
-  top = -i > top ? -i : top;
-  const Vec<T> one = exp_falling<T>(-top);
-  const Vec<T> take = one + exp_falling<T>(-f - top), keep = one + exp_falling<T>(-i - top), factor = T(1) / (take + keep);
+struct Closing {
+  Vec<T> one, f, i;
+};
+
+template <class T>
+HS_INLINE Closing<T> closing(Vec<T> f, Vec<T> i) {
+  constexpr bool single = std::is_same<T, float>::value;
+  constexpr T least = single ? T(-87) : T(-708), most = single ? T(86) : T(707);  // the sum of two has an inverse
+  const Vec<T> open = f > i ? f : i;
+  const Ints<T> closed = open < T(10) - most;
+  const Vec<T> shift = closed ? open : Vec<T>{};
+  const Reduced<T> at_f = reduce_exponent<T>(clamped<T>(shift - f, least, most));
+  const Reduced<T> at_i = reduce_exponent<T>(clamped<T>(shift - i, least, most));
+  return {closed ? Vec<T>{} : all<T>(T(1)), (at_f.p + T(1)) * power_of_two<T>(at_f.n),
+          (at_i.p + T(1)) * power_of_two<T>(at_i.n)};
+}
+
+// keep : take = sigmoid(f) : sigmoid(i).
+template <class T>
+HS_INLINE Gate<T> gate_of(Closing<T> e) {
+  const Vec<T> take = e.one + e.f, keep = e.one + e.i, factor = T(1) / (take + keep);
   return {keep * factor, take * factor};
 }
 
@@ -54,7 +70,7 @@ HS_INLINE Vec<T> candidate_slope(Vec<T> c, Vec<T> candidate) {
 template <class T, bool lstm, bool whole>
 HS_INLINE Gate<T> gate_at(const T* row, int64_t units, Units<T, whole> part) {
   if constexpr (lstm)
-    return gate_of<T>(part.get(row), part.get(row + units));
+    return gate_of<T>(closing<T>(part.get(row), part.get(row + units)));
   else
     return gate_of<T>(part.get(row));
 }
@@ -93,14 +109,17 @@ __attribute__((noinline)) void backward_column(const MinimalBackward<T>& in, int
   for (int64_t at = t + steps - 1; at >= t; --at) {
     T* row = in.lines + at * lines * units + unit;
     const Vec<T> c = part.get(row + (lines - 1) * units), h = part.get(in.states + at * units + unit);
-    const Gate<T> gate = gate_at<T, lstm>(static_cast<const T*>(row), units, part);
-    const Vec<T> candidate = candidate_of<T, positive>(c), d_take = s * (candidate - h) * gate.take * gate.keep;
+    const Vec<T> candidate = candidate_of<T, positive>(c);
+    Gate<T> gate;
     if constexpr (lstm) {
-      const Vec<T> f = part.get(row), i = part.get(row + units);
-      part.put(row, -d_take * sigmoid<T>(-f));
-      part.put(row + units, d_take * sigmoid<T>(-i));
+      const Closing<T> e = closing<T>(part.get(row), part.get(row + units));
+      gate = gate_of<T>(e);
+      const Vec<T> d_take = s * (candidate - h) * gate.take * gate.keep;
+      part.put(row, -d_take * (e.f / (e.one + e.f)));  // times sigmoid(-f)
+      part.put(row + units, d_take * (e.i / (e.one + e.i)));
     } else {
-      part.put(row, d_take);
+      gate = gate_of<T>(part.get(row));
+      part.put(row, s * (candidate - h) * gate.take * gate.keep);
     }
     part.put(row + (lines - 1) * units, s * gate.take * candidate_slope<T, positive>(c, candidate));
     s = gate.keep * s + part.get(in.d_states + at * units + unit);
