@@ -201,3 +201,9 @@ def test_counts_and_keys_are_single_whole_things(chain):
         hs.forecast(chain, [[0]], 2.5, key=jr.key(0))
     with pytest.raises(hs.HiddenStateError, match="give one of them"):
         hs.sample(chain, 3, key=jr.split(jr.key(0), 3))
+
+
+def test_nothing_is_forecast_from_impossible_data():
+    stuck = hs.HMM([1.0, 0.0], np.eye(2), hs.emissions.Categorical(np.eye(2)))
+    with pytest.raises(hs.DataError, match="probability zero"):
+        hs.forecast(stuck, [0, 1, 0], 2, key=jr.key(0), n=2)

@@ -246,3 +246,10 @@ def test_models_and_settings_that_cannot_be_are_refused(tmp_path):
     for name, value in wrong.items():
         with pytest.raises(hs.HiddenStateError, match=f"{name} is "):
             EM(**{name: value})
+
+
+def test_data_without_a_single_value_teach_nothing():
+    nothing = hs.Sequences.of([np.full(5, np.nan)], missing=[np.ones(5, bool)])
+    model = hs.LinearGaussian(transition=[[1.0]], transition_noise=[1.0], emission=[1.0], emission_noise=1.0)
+    with pytest.raises(hs.DataError, match="every value of the data is missing"):
+        hs.fit(model, nothing, hs.EM(restarts=1), key=jr.key(0))

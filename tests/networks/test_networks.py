@@ -77,3 +77,11 @@ def test_public_names_are_all_there():
     assert set(hs.__all__) <= set(dir(hs))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         hs.nothing  # noqa: B018
+
+
+def test_a_network_is_made_of_a_cell_and_a_head():
+    cell = hs.cells.GRU(3, 2, key=jr.key(0))
+    with pytest.raises(hs.HiddenStateError, match=r"cell is None; it must be one of hs\.cells"):
+        hs.RNN(None, hs.heads.Categorical(2, 3, key=jr.key(0)))  # pyright: ignore
+    with pytest.raises(hs.HiddenStateError, match=r"head is None; it must be one of hs\.heads"):
+        hs.RNN(cell, None)  # pyright: ignore

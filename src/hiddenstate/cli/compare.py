@@ -82,15 +82,16 @@ def compare(
 
     from hiddenstate.report.comparison import make_folder, meaning, print_ranking, write_comparison
 
-    make_folder(out)
     run_key, plot_key = jr.split(jr.key(seed))
     if task in (*TASKS.split(", "), *CONTESTS.split(", ")):
         _refuse_reading(data, reading)
         _refuse_given(given)
+        make_folder(out)
         result = _attempt(task, listed(models), run_key, seed)
         about: dict[str, Any] = {"data": f"--task {task}", "seed": seed}
     else:
         sequences, known, data = _data(data, task, reading, seed)
+        make_folder(out)
         sizes = {"hidden": hidden, "states": states, "epochs": epochs, "given": given}
         result = _compare(sequences, known, listed(models), run_key, seed, **sizes)
         about = {"data": data, "seed": seed, **sizes}
@@ -107,7 +108,7 @@ def _compare(sequences: Any, known: Any, models: list[str] | None, key: Any, see
     from hiddenstate.core import Pairs
     from hiddenstate.learn.compare import compare, default_models
 
-    names = models or list(default_models(sequences))
+    names = list(dict.fromkeys(models or default_models(sequences)))
     if not isinstance(sequences, Pairs) and sequences.has_missing and not models:
         note("values are missing: networks and baselines, which need each one, take no part")
     note(f"fits {len(names)} models; seed {seed}")

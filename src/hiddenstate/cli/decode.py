@@ -7,6 +7,7 @@ import typer
 
 from hiddenstate.cli.console import plural, say
 from hiddenstate.cli.options import Data, ModelFile, expanded
+from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import Rereading, load_sequence_model
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def decode(
     check_ending(out)
     if plot is not None:
         check_plot(plot)
+    check_outputs(out, plot, reads=[model, data])
     network = load_sequence_model(model, "decode")
     _check_decodes(model, network)
     sequences = reading.read(data, network)

@@ -20,6 +20,9 @@ _FLAGS = (
     (r"\bcolumns=(?!\w)", "--columns"),
     (r"hs\.fit\(\.\.\., checkpoint=\)", "fit --checkpoint"),
     (r"hs\.Stream\.restore", "stream --restore"),
+    (r"hs\.SGD\(\) and hs\.LBFGS\(\) learn any model", "--method sgd and --method lbfgs learn any model"),
+    (r"use hs\.SGD\(\)", "use --method sgd"),
+    (r"but the data are Pairs; give it pairs\.sources\b", "but --target makes pairs of the data; leave out --target"),
     (
         r"call jax\.config\.update\('jax_enable_x64', True\) first, or .*?(?=\.$)",
         "set JAX_ENABLE_X64=1 first",

@@ -9,6 +9,7 @@ import typer
 from hiddenstate.cli.building import Building
 from hiddenstate.cli.console import note, notes, plural, say
 from hiddenstate.cli.options import Data, Given, Seed, expanded
+from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import LabelledReading
 from hiddenstate.cli.training import Training, parts
 
@@ -53,6 +54,7 @@ def fit(
     import hiddenstate as hs
     from hiddenstate.learn.compare import given_words
 
+    check_outputs(out, checkpoint, reads=[data])
     sequences = reading.read(data)
     split_key, build_key, fit_key = jr.split(jr.key(seed), 3)
     training, rest = training.following(_described(building))

@@ -7,6 +7,7 @@ import typer
 
 from hiddenstate.cli.console import note, plural, say
 from hiddenstate.cli.options import Data, ModelFile, Seed, expanded
+from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import Rereading, load_sequence_model
 
 SHOWN = 12
@@ -47,8 +48,13 @@ def forecast(
     import hiddenstate as hs
     from hiddenstate.cli.future import read_future
     from hiddenstate.report.forecasts import MOST_PANELS, forecast_table, plot_forecast
-    from hiddenstate.report.tables import print_table, write_table
+    from hiddenstate.report.style import check_ending as check_plot
+    from hiddenstate.report.tables import check_ending, print_table, write_table
 
+    check_ending(out)
+    if plot is not None:
+        check_plot(plot)
+    check_outputs(out, plot, reads=[model, data, future])
     network = load_sequence_model(model, "forecast")
     sequences = reading.read(data, network)
     inputs = read_future(future, network, sequences.names)

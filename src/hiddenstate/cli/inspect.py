@@ -9,6 +9,7 @@ from hiddenstate.cli.console import note, say
 from hiddenstate.cli.errors import Commands, command_line
 from hiddenstate.cli.inspect_cost import cost
 from hiddenstate.cli.options import Data, Given, ModelFile, Seed, expanded
+from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import Rereading, load_model
 
 
@@ -69,6 +70,7 @@ def page(
     from hiddenstate.learn.compare import given_words
     from hiddenstate.report.drawing import draw_sections
     from hiddenstate.report.model_page import model_page
+    from hiddenstate.report.model_sections import LEFT_OUT
     from hiddenstate.report.page import write_page
     from hiddenstate.report.selection import make_folder
 
@@ -80,7 +82,18 @@ def page(
         note(given_words(given))
     note(f"looks at {model.name}; seed {seed}")
     command = command_line(ctx, seed=seed)
-    made = model_page(network, sequences, key=jr.key(seed), name=model.stem, source=data, command=command)
+    made = model_page(
+        network,
+        sequences,
+        key=jr.key(seed),
+        name=model.stem,
+        source=data,
+        command=command,
+        announce=lambda title: note(f"  {title}"),
+    )
+    absent = [section.title for section in made.sections if section.text.startswith(LEFT_OUT)]
+    if absent:
+        note(f"left out: {', '.join(absent)}; the page says why")
     write_page(made, out / "report.html")
     if plots is not None:
         for path in draw_sections(made.sections, out, plots):
@@ -127,6 +140,7 @@ def graph(
 
     if out is not None:
         check_ending(out)
+    check_outputs(out, reads=[model])
     source = model if model in EXAMPLES else _loaded(model, EXAMPLES)
     example = isinstance(source, str)
     made = hs.inspect.example_graph(source, steps) if example else hs.inspect.graph(source, steps, view=view)

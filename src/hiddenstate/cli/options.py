@@ -39,7 +39,10 @@ Given = Annotated[
     ),
 ]
 Plots = Annotated[Literal["png", "svg"], typer.Option(help="How plots are written, beside the page.")]
-Seed = Annotated[int, typer.Option(help="Where all random numbers come from: same seed, same result.")]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, max=2**32 - 1, metavar="N", help="Where all random numbers come from: same seed, same result."),
+]
 
 
 def expanded(options: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

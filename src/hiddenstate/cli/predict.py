@@ -7,6 +7,7 @@ import typer
 
 from hiddenstate.cli.console import note, plural, say
 from hiddenstate.cli.options import Data, ModelFile, Seed, expanded
+from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import Rereading, load_answering_model
 
 SHOWN = 12
@@ -37,6 +38,7 @@ def predict(
     from hiddenstate.report.tables import check_ending, print_table, write_table
 
     check_ending(out)
+    check_outputs(out, reads=[model, data])
     network = load_answering_model(model)
     pairs = reading.read(data, network, judged=False)
     table = _table(network, pairs, seed)

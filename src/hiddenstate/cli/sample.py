@@ -7,6 +7,7 @@ import typer
 
 from hiddenstate.cli.console import note, plural, say
 from hiddenstate.cli.options import ModelFile, Seed
+from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import load_sequence_model
 
 
@@ -39,17 +40,21 @@ def sample(
     import hiddenstate as hs
     from hiddenstate.cli.future import read_future
     from hiddenstate.data import to_text
-    from hiddenstate.report.tables import sequence_table, to_csv, write_table, write_text
+    from hiddenstate.report.tables import check_ending, sequence_table, to_csv, write_table, write_text
 
+    check_outputs(out, reads=[model, future])
     network = load_sequence_model(model, "sample")
+    is_text = network.schema is not None and network.schema.text is not None
+    as_text = is_text and out is not None and out.suffix == ".txt"
+    if out is not None and not as_text:
+        check_ending(out)
     inputs = read_future(future, network)
     note(f"{plural(n, 'sequence')} of {plural(length, 'step')}; seed {seed}")
     drawn = hs.sample(network, length, key=jr.key(seed), n=n, inputs=inputs)
-    is_text = drawn.schema.text is not None
     if out is None:
         say("\n\n".join(to_text(drawn)) if is_text else to_csv(sequence_table(drawn)).rstrip("\n"))
         return
-    if is_text and out.suffix == ".txt":
+    if as_text:
         write_text("\n".join(to_text(drawn)) + "\n", out)
     else:
         write_table(sequence_table(drawn), out)

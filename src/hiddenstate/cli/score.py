@@ -8,6 +8,7 @@ import typer
 
 from hiddenstate.cli.console import note, plural, say
 from hiddenstate.cli.options import Data, Given, ModelFile, Seed, expanded
+from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import Rereading, load_model
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def score(
         check_ending(plot)
     if out is not None:
         check_table(out)
+    check_outputs(out, plot, reads=[model, data])
     network = load_model(model)
     sequences = reading.read(data, network)
     if isinstance(sequences, hs.Pairs) and not sequences.scored_steps:

@@ -11,6 +11,7 @@ import typer
 from hiddenstate.cli.console import note
 from hiddenstate.cli.errors import fail
 from hiddenstate.cli.options import ModelFile
+from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import load_model
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def stream(
     from hiddenstate.core import has
     from hiddenstate.report.lines import parse_line, prediction_line
 
+    check_outputs(save_state, reads=[model])
     network = load_model(model)
     if isinstance(network, hs.ConditionalModel) and not has(network, "answer"):
         raise hs.HiddenStateError(

@@ -246,7 +246,10 @@ def arrange(
             one, two = sorted(int(order[np.argmax(same) + i]) + 1 for i in (0, 1))
             at = repr(frame[time][one - 1])
             of = f" of sequence {names[codes[one - 1]]!r}" if sequence is not None else ""
-            raise DataError(f"rows {one} and {two}{of} have the same {time}, {at}: their order is unknown.")
+            raise DataError(
+                f"rows {one} and {two}{of} have the same {time}, {at}: their order is unknown; give each row a time of "
+                "its own, or take rows in the order of the file, without a column for time."
+            )
     starts = np.searchsorted(codes[order], np.arange(len(names)))
     return order, starts, names
 

@@ -16,6 +16,7 @@ from hiddenstate._types import PRNGKeyArray, State
 from hiddenstate.core import DataError, SequenceModel, Sequences, checked_key, dtype_of, has, name_of
 from hiddenstate.inference.batches import rebatch
 from hiddenstate.inference.observations import prototype, refuse_conditional, sequences_for
+from hiddenstate.inference.posterior import refuse_impossible
 from hiddenstate.inference.score import final_states
 from hiddenstate.strategies import Auto, Strategy
 
@@ -100,6 +101,8 @@ def forecast(
     check_counts(horizon=horizon, n=n)
     data = sequences_for(model, data)
     us = _future_inputs(model, inputs, horizon, len(data))
+    if has(model, "smooth"):  # a belief behind an impossible observation is none
+        refuse_impossible(model, data, strategy)
     last = final_states(model, data, strategy=strategy)
     return forecast_from(model, last, horizon, key=checked_key(key), n=n, levels=levels, inputs=us)
 

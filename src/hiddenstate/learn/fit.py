@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import ConditionalModel, HiddenStateError, SequenceModel, checked_key, has, name_of
+from hiddenstate.core import (
+    ConditionalModel,
+    DataError,
+    HiddenStateError,
+    SequenceModel,
+    Sequences,
+    checked_key,
+    has,
+    name_of,
+)
 from hiddenstate.inference import data_for
 from hiddenstate.learn.method import Fit, Method
 
@@ -50,6 +59,8 @@ def fit(
             "hs.LBFGS() for that of later steps given the first."
         )
     checked = data_for(model, data, given)
+    if isinstance(checked, Sequences) and checked.observed is not None:
+        _refuse_nothing(checked)
     if has(model, "check_learns_from"):
         model.check_learns_from(checked)  # pyright: ignore[reportAttributeAccessIssue]
     found = method.run(
@@ -63,3 +74,9 @@ def fit(
     if not has(found.model, "remarks"):
         return found
     return replace(found, reason="; ".join([found.reason.removesuffix("."), *found.model.remarks(checked)]) + ".")
+
+
+def _refuse_nothing(data: Sequences) -> None:
+    """Raise DataError where every value of every sequence is missing."""
+    if not any(data.observed[i, :length].any() for i, length in enumerate(data.lengths)):  # pyright: ignore[reportOptionalSubscript]
+        raise DataError("every value of the data is missing: there is nothing to learn from.")

@@ -88,6 +88,9 @@ class RNN(SequenceModel):
         if initial not in ("zero", "learned"):
             raise HiddenStateError(f"initial is {initial!r}; it must be 'zero' or 'learned'.")
         refuse_bidirectional(cell, "an autoregressive model")
+        for name, part, kind, where in (("cell", cell, Cell, "hs.cells"), ("head", head, Head, "hs.heads")):
+            if not isinstance(part, kind):
+                raise HiddenStateError(f"{name} is {part!r}; it must be one of {where}.")
         encoded = (head if encoder is None else encoder).encoded_size + inputs
         if cell.input_size != encoded:
             raise HiddenStateError(

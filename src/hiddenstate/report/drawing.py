@@ -61,7 +61,8 @@ def draw_chart(axes: "Axes", chart: Chart) -> None:
     axes.set_xlim(*chart.x_limits)
     axes.set_ylim(*chart.y_limits)
     if chart.equal:
-        axes.set_aspect("equal", adjustable="datalim")
+        fixed = any(limit is not None for limit in (*chart.x_limits, *chart.y_limits))
+        axes.set_aspect("equal", adjustable="box" if fixed else "datalim")
     elif chart.whole and isinstance(locator := axes.xaxis.get_major_locator(), MaxNLocator):
         locator.set_params(integer=True)
     for axis, scale in ((axes.xaxis, chart.x_scale), (axes.yaxis, chart.y_scale)):

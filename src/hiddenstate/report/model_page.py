@@ -8,7 +8,7 @@ import jax.random as jr
 import numpy as np
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import HiddenStateError, Pairs, name_of, parameter_count
+from hiddenstate.core import DataError, HiddenStateError, Pairs, name_of, parameter_count
 from hiddenstate.core.storage import VERSION
 from hiddenstate.inspect import beliefs
 from hiddenstate.learn.scores import score_of, step_nats
@@ -16,6 +16,7 @@ from hiddenstate.report.beliefs import belief_charts
 from hiddenstate.report.dynamics import dynamics_charts
 from hiddenstate.report.gradients import gradient_charts
 from hiddenstate.report.model_sections import (
+    LEFT_OUT,
     calibration_section,
     forecast_section,
     prediction_section,
@@ -31,12 +32,20 @@ MOST_STEPS = 500
 
 
 def model_page(
-    model: Any, data: Any, *, key: PRNGKeyArray, name: str = "model", command: str = "", source: str = ""
+    model: Any,
+    data: Any,
+    *,
+    key: PRNGKeyArray,
+    name: str = "model",
+    command: str = "",
+    source: str = "",
+    announce: Callable[[str], None] = lambda _: None,
 ) -> Page:
     """The page of one model on data; what this model or these data do not allow is left out, and the page says why.
 
     `key` draws from predictions; `name` is what the model is called and `source` what the data are; `command` makes the
-    page again.
+    page again; `announce` is told the title of each section when it begins. Data that the model cannot even score are
+    an error.
     """
     keys = dict(
         zip(
@@ -55,7 +64,9 @@ def model_page(
         made["Gradients"] = lambda: _gradients(model, data, keys["gradients"])
         made["Dynamics"] = lambda: _dynamics(model, data, keys["dynamics"])
         made["How fast it settles"] = lambda: _settling(name, model, data, keys["beliefs"])
-    sections = side_by_side(made)
+    sections = side_by_side(made, announce)
+    if sections[0].text.startswith(LEFT_OUT):
+        raise DataError(sections[0].text.removeprefix(LEFT_OUT))
     title = f"{name} on {source}" if source else name
     summary = f"{name_of(model)} with {parameter_count(model):,} parameters."
     return Page(title, summary, sections, [command] if command else [])

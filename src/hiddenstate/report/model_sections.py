@@ -20,18 +20,32 @@ MOST_JUDGED = 20_000
 """Calibration is judged on at most so many steps."""
 
 
+LEFT_OUT = "Left out: "
+"""How the words of a section begin that could not be made; the reason follows."""
+
+
 def left_out(title: str, make: Callable[[], Section]) -> Section:
     """The section, or where it cannot be made a sentence that says why."""
     try:
         return make()
     except HiddenStateError as error:
-        return Section(title, f"Left out: {error}")
+        return Section(title, f"{LEFT_OUT}{error}")
 
 
-def side_by_side(made: Mapping[str, Callable[[], Section]]) -> list[Section]:
-    """Sections by their titles, two at a time: most of their time is compilation, which needs one core each."""
+def side_by_side(
+    made: Mapping[str, Callable[[], Section]], announce: Callable[[str], None] = lambda _: None
+) -> list[Section]:
+    """Sections by their titles, two at a time: most of their time is compilation, which needs one core each.
+
+    `announce` is told each title when its section begins.
+    """
+
+    def begun(title: str, make: Callable[[], Section]) -> Section:
+        announce(title)
+        return left_out(title, make)
+
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(left_out, made, made.values()))
+        return list(pool.map(begun, made, made.values()))
 
 
 def prediction_section(name: str, model: Any, data: Sequences, *, key: PRNGKeyArray) -> Section:
