@@ -2,16 +2,26 @@
 #pragma once
 #include <vector>
 
-#include "kernels/vec.h"
+#include "kernels/tiles.h"
 
 namespace hs {
 namespace HS_ISA {
 
-// `stride` apart lie the same numbers of neighbouring sequences.
+// `stride` apart lie the same numbers of neighbouring sequences. Whole tiles of them are turned in registers.
 template <class T>
 HS_INLINE void gather(Vec<T>* to, const T* from, int64_t count, int64_t stride, int sequences) {
-  T numbers[Lanes<T>::count] = {};
-  for (int64_t k = 0; k < count; ++k) {
+  constexpr int lanes = Lanes<T>::count;
+  int64_t k = 0;
+  for (; k + lanes <= count; k += lanes) {
+    Vec<T> tile[lanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) tile[i] = i < sequences ? load<T>(from + i * stride + k) : Vec<T>{};
+    transpose<T>(tile);
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) to[k + i] = tile[i];
+  }
+  T numbers[lanes] = {};
+  for (; k < count; ++k) {
     for (int i = 0; i < sequences; ++i) numbers[i] = from[i * stride + k];
     to[k] = load<T>(numbers);
   }
@@ -19,8 +29,19 @@ HS_INLINE void gather(Vec<T>* to, const T* from, int64_t count, int64_t stride, 
 
 template <class T>
 HS_INLINE void scatter(T* to, const Vec<T>* from, int64_t count, int64_t stride, int sequences) {
-  T numbers[Lanes<T>::count];
-  for (int64_t k = 0; k < count; ++k) {
+  constexpr int lanes = Lanes<T>::count;
+  int64_t k = 0;
+  for (; k + lanes <= count; k += lanes) {
+    Vec<T> tile[lanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) tile[i] = from[k + i];
+    transpose<T>(tile);
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i)
+      if (i < sequences) store<T>(to + i * stride + k, tile[i]);
+  }
+  T numbers[lanes];
+  for (; k < count; ++k) {
     store<T>(numbers, from[k]);
     for (int i = 0; i < sequences; ++i) to[i * stride + k] = numbers[i];
   }
