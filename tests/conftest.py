@@ -18,6 +18,7 @@ import jax
 QUICK = (
     "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 )
+os.environ.setdefault("HIDDENSTATE_CACHE", "0")  # commands in processes of their own leave the user's folder alone
 CACHE = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(Path(__file__).parents[1] / ".cache" / "jax")
 
 

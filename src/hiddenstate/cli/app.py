@@ -15,6 +15,7 @@ from hiddenstate.cli.fit import fit
 from hiddenstate.cli.forecast import forecast
 from hiddenstate.cli.inspect import inspect
 from hiddenstate.cli.predict import predict
+from hiddenstate.cli.programs import keep_programs
 from hiddenstate.cli.reproduce import reproduce
 from hiddenstate.cli.sample import sample
 from hiddenstate.cli.score import score
@@ -57,4 +58,5 @@ app.add_typer(inspect)
 
 def main() -> None:
     """Run the command line."""
+    keep_programs()
     sys.exit(app())
