@@ -92,6 +92,27 @@ def test_sampled_forecasts_agree_with_closed_forms_also_with_inputs():
     assert drawn.crps[0] == pytest.approx(np.mean(kept), rel=0.02)
 
 
+def test_mixtures_of_gaussians_are_judged_in_closed_form():
+    """Against a hundred thousand draws from the prediction of every step, and their order."""
+    model = hs.HMM(
+        initial=[0.5, 0.5],
+        transition=[[0.9, 0.1], [0.2, 0.8]],
+        emission=hs.emissions.Gaussian(
+            means=[[0.0, 1.0], [3.0, -1.0]], covariances=[[1.0, 0.3], [0.5, 2.0]], covariance="diagonal"
+        ),
+    )
+    data = hs.sample(model, 12, key=jr.key(3))
+    found = hs.evaluate(model, data, key=KEY)
+    ahead = hs.predictive(model, data)
+    draws = np.asarray(ahead.sample(jr.key(4), (100_000,)))[:, 0]
+    for i, column in enumerate(found.columns.values()):
+        x = data[0][:, i]
+        scores = hs.metrics.crps_samples(draws[..., i], x)
+        assert column.crps[0] == pytest.approx(scores.mean(), abs=0.01)
+        np.testing.assert_allclose(column.pit[0], (draws[..., i] < x).mean(axis=0), atol=0.01)
+        assert column.mae[0] == pytest.approx(np.abs(np.median(draws[..., i], axis=0) - x).mean(), abs=0.01)
+
+
 def test_counts_are_judged_from_samples():
     """Against the sum over all whole numbers k of (F(k) - [k >= x])^2."""
     counts = np.random.default_rng(0).poisson(3.0, 40)

@@ -74,6 +74,46 @@ def test_the_crps_of_a_gaussian_is_the_integral():
     assert metrics.crps_gaussian(0.0, 1e-9, 3.0) == pytest.approx(3.0)
 
 
+MIXTURES = (
+    np.array([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0], [0.5, 0.25, 0.25]]),
+    np.array([[-3.0, 0.5, 4.0], [1.0, 7.0, 7.0], [2.0, 2.0, -1.0]]),
+    np.array([[0.5, 1.5, 0.8], [2.0, 1.0, 1.0], [1e-9, 1e-9, 1e-9]]),
+)
+"""Weights, means and deviations of three mixtures: of three bumps, of one Gaussian, and of two points."""
+
+
+def mixture_cdf(case, y):
+    """By the error function of the standard library, in float64."""
+    parts = zip(*(array[case] for array in MIXTURES), strict=True)
+    return sum(w * np.array([0.5 * (1 + math.erf((v - m) / d / math.sqrt(2))) for v in y]) for w, m, d in parts)
+
+
+def test_the_crps_of_a_mixture_of_gaussians_is_the_integral():
+    grid = np.linspace(-15, 15, 30_001)
+    x = np.array([0.8, -1.3, 1.0])
+    expected = [np.trapezoid((mixture_cdf(i, grid) - (grid >= x[i])) ** 2, grid) for i in range(3)]
+    found = metrics.crps_gaussian_mixture(*MIXTURES, x)
+    np.testing.assert_allclose(found, expected, atol=2e-3)  # a step of the integrand falls between two points
+    assert found[1] == pytest.approx(metrics.crps_gaussian(1.0, 2.0, -1.3))
+    # Three quarters at 2, one at -1: E|X - 1| = 1.25, and half of E|X - X'| is 3 * 0.75 * 0.25.
+    assert found[2] == pytest.approx(1.25 - 3 * 0.75 * 0.25, abs=1e-6)
+
+
+def test_the_median_of_a_mixture_of_gaussians_has_half_below():
+    median = metrics.gaussian_mixture_median(*MIXTURES)
+    for i in (0, 1):
+        assert mixture_cdf(i, [median[i]])[0] == pytest.approx(0.5, abs=1e-6)
+    assert median[2] == pytest.approx(2.0, abs=1e-6)
+    places = metrics.gaussian_mixture_cdf(*MIXTURES, median[:3])
+    np.testing.assert_allclose(places[:2], 0.5, atol=1e-6)
+
+
+def test_points_without_spread_are_judged_as_points():
+    point = np.ones((1, 1)), np.full((1, 1), 2.0), np.zeros((1, 1))
+    assert metrics.crps_gaussian_mixture(*point, np.array([5.0]))[0] == 3.0
+    assert metrics.crps_gaussian_mixture(*point, np.array([2.0]))[0] == 0.0
+
+
 def test_the_crps_of_samples_is_that_of_all_pairs():
     samples, x = RANDOM.normal(size=(7, 5)), RANDOM.normal(size=5)
     pairs = np.abs(samples[:, None] - samples[None]).sum((0, 1)) / (2 * 7 * 6)

@@ -1,5 +1,8 @@
 """Where words go: results to standard output, notes about the work to standard error."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import typer
 from rich.console import Console
 
@@ -14,6 +17,20 @@ def say(text: str) -> None:
 def note(text: str) -> None:
     """A line about the work, out of the way of results that are piped on."""
     notes.print(text, soft_wrap=True, style="dim")
+
+
+@contextmanager
+def busy(work: str) -> Iterator[None]:
+    """Show on a terminal what is being done, and for how long, where nothing else tells; it leaves no trace."""
+    if not notes.is_terminal:
+        yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=notes, transient=True) as shown:
+        shown.add_task(work)
+        yield
 
 
 def plural(count: int, word: str) -> str:

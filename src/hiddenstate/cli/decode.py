@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hiddenstate.cli.console import plural, say
+from hiddenstate.cli.console import busy, plural, say
 from hiddenstate.cli.options import Data, ModelFile, expanded
 from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import Rereading, load_sequence_model
@@ -54,8 +54,9 @@ def decode(
     network = load_sequence_model(model, "decode")
     _check_decodes(model, network)
     sequences = reading.read(data, network)
-    found = _decoded(network, sequences)
-    write_table(_beside(found, data, sequences, reading, plain=out.suffix.lower() == ".csv"), out)
+    with busy("decoding"):
+        found = _decoded(network, sequences)
+        write_table(_beside(found, data, sequences, reading, plain=out.suffix.lower() == ".csv"), out)
     if "states" in found:
         from hiddenstate.report.decoding import state_summary
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hiddenstate.cli.console import note, plural, say
+from hiddenstate.cli.console import busy, note, plural, say
 from hiddenstate.cli.options import Data, ModelFile, Seed, expanded
 from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import Rereading, load_sequence_model
@@ -59,11 +59,12 @@ def forecast(
     sequences = reading.read(data, network)
     inputs = read_future(future, network, sequences.names)
     note(f"{plural(samples, 'sampled future')} of {plural(horizon, 'step')}; seed {seed}")
-    found = hs.forecast(network, sequences, horizon, key=jr.key(seed), n=samples, inputs=inputs)
-    table = forecast_table(found, sequences)
-    write_table(table, out)
-    if plot is not None:
-        plot_forecast(found, sequences, plot)
+    with busy("forecasting"):
+        found = hs.forecast(network, sequences, horizon, key=jr.key(seed), n=samples, inputs=inputs)
+        table = forecast_table(found, sequences)
+        write_table(table, out)
+        if plot is not None:
+            plot_forecast(found, sequences, plot)
     shown = table if table.width <= WIDEST else table.select([c for c in table.columns if not c.startswith("p(")])
     print_table(shown.head(SHOWN), cut=table.height - SHOWN)
     if shown.width < table.width:

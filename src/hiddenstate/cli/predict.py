@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hiddenstate.cli.console import note, plural, say
+from hiddenstate.cli.console import busy, note, plural, say
 from hiddenstate.cli.options import Data, ModelFile, Seed, expanded
 from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import Rereading, load_answering_model
@@ -41,7 +41,8 @@ def predict(
     check_outputs(out, reads=[model, data])
     network = load_answering_model(model)
     pairs = reading.read(data, network, judged=False)
-    table = _table(network, pairs, seed)
+    with busy("answering"):
+        table = _table(network, pairs, seed)
     write_table(table, out)
     shown = table if table.width <= WIDEST else table.select([c for c in table.columns if not c.startswith("p(")])
     print_table(shown.head(SHOWN), cut=table.height - SHOWN)

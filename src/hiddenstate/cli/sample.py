@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hiddenstate.cli.console import note, plural, say
+from hiddenstate.cli.console import busy, note, plural, say
 from hiddenstate.cli.options import ModelFile, Seed
 from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import load_sequence_model
@@ -50,12 +50,14 @@ def sample(
         check_ending(out)
     inputs = read_future(future, network)
     note(f"{plural(n, 'sequence')} of {plural(length, 'step')}; seed {seed}")
-    drawn = hs.sample(network, length, key=jr.key(seed), n=n, inputs=inputs)
+    with busy("drawing"):
+        drawn = hs.sample(network, length, key=jr.key(seed), n=n, inputs=inputs)
     if out is None:
         say("\n\n".join(to_text(drawn)) if is_text else to_csv(sequence_table(drawn)).rstrip("\n"))
         return
-    if as_text:
-        write_text("\n".join(to_text(drawn)) + "\n", out)
-    else:
-        write_table(sequence_table(drawn), out)
+    with busy("writing"):
+        if as_text:
+            write_text("\n".join(to_text(drawn)) + "\n", out)
+        else:
+            write_table(sequence_table(drawn), out)
     say(f"{plural(n, 'sequence')} in {out}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hiddenstate.cli.console import note, plural, say
+from hiddenstate.cli.console import busy, note, plural, say
 from hiddenstate.cli.options import Data, Given, ModelFile, Seed, expanded
 from hiddenstate.cli.outputs import check_outputs
 from hiddenstate.cli.reading import Rereading, load_model
@@ -73,7 +73,8 @@ def score(
         sequences = data_for(network, sequences, given)
         note(given_words(given))
     _nats(network, sequences, per_sequence, out)
-    found = hs.evaluate(network, sequences, key=jr.key(seed), horizon=horizon, n=samples)
+    with busy("judging predictions"):
+        found = hs.evaluate(network, sequences, key=jr.key(seed), horizon=horizon, n=samples)
     _judgement(found, seed)
     if plot is not None and found.columns:
         from hiddenstate.report.evaluation import plot_evaluation
@@ -90,7 +91,8 @@ def _nats(model: Any, data: Any, per_sequence: bool, out: Path | None) -> None:
 
     answers = isinstance(data, hs.Pairs)
     unit, schema = ("answer", data.targets.schema) if answers else ("step", data.schema)
-    nats = step_nats(model, data)
+    with busy("scoring"):
+        nats = step_nats(model, data)
     whole = score_of(nats, data)
     error = " (standard error)" if math.isfinite(whole.standard_error) else ""
     say(f"{'nats per ' + unit:<16} {whole.rate(6)}{error}")

@@ -127,8 +127,8 @@ def evaluate(
 
     Symbols and bits are judged as classes: accuracy, log-loss, Brier score, and calibration in `bins` of confidence.
     Numbers are judged by CRPS and by how many fall into central intervals of 50, 80 and 95%: in closed form where the
-    prediction is Gaussian, otherwise from `n` samples. Steps at which a model has no proper prediction, as at a
-    diffuse start, are left out; `counts` says how many were judged.
+    prediction is Gaussian or a mixture of at most 32 such, otherwise from `n` samples. Steps at which a model has no
+    proper prediction, as at a diffuse start, are left out; `counts` says how many were judged.
 
     With a `horizon` above 1 the predictions are forecasts of so many steps, from `n` sampled futures after each of at
     most `origins` steps, spread evenly over the data; inputs of the steps to come are those of the data. With `given`,

@@ -14,7 +14,18 @@ from numpyro.distributions import Distribution, constraints
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import Column, Schema
 from hiddenstate.inference import rebatch
-from hiddenstate.learn.metrics import crps_gaussian, crps_samples, gaussian_cdf, pit_samples
+from hiddenstate.learn.metrics import (
+    crps_gaussian,
+    crps_gaussian_mixture,
+    crps_samples,
+    gaussian_cdf,
+    gaussian_mixture_cdf,
+    gaussian_mixture_median,
+    pit_samples,
+)
+
+MOST_COMPONENTS = 32
+"""Of a mixture whose scores are computed in closed form, at a cost that grows with their square."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +174,12 @@ def _numbers(
     if drawn.exact and is_gaussian(part):
         mean, deviation = entry(part.mean), np.sqrt(entry(part.variance))
         columns = x, crps_gaussian(mean, deviation, x), gaussian_cdf((x - mean) / deviation), mean, mean
+    elif drawn.exact and isinstance(part, dist.MixtureSameFamily) and is_gaussian_mixture(part):
+        mixing: Any = part.mixing_distribution
+        component = part.component_distribution
+        mixture = np.asarray(mixing.probs, np.float64), entry(component.mean), np.sqrt(entry(component.variance))
+        places = gaussian_mixture_cdf(*mixture, x)
+        columns = x, crps_gaussian_mixture(*mixture, x), places, entry(part.mean), gaussian_mixture_median(*mixture)
     else:
         samples = draws(i)
         mean = entry(part.mean) if drawn.exact else samples.mean(axis=0)
@@ -176,3 +193,8 @@ def is_gaussian(distribution: Distribution) -> bool:
     if isinstance(distribution, dist.Independent):
         return is_gaussian(distribution.base_dist)
     return isinstance(distribution, dist.Normal | dist.MultivariateNormal | dist.LowRankMultivariateNormal)
+
+
+def is_gaussian_mixture(mixture: dist.MixtureSameFamily) -> bool:
+    """Whether it is a mixture of few Gaussian distributions."""
+    return mixture.mixture_size <= MOST_COMPONENTS and is_gaussian(mixture.component_distribution)
