@@ -33,6 +33,15 @@ def test_symbols_go_by_their_names(run, skies):
     assert lines[2]["entropy"] == pytest.approx(-(probs * np.log(probs)).sum(), rel=1e-5)
 
 
+def test_what_cannot_be_is_said_once(run, tmp_path):
+    emission = hs.emissions.Categorical(probs=[[0.9, 0.1, 0.0], [1.0, 0.0, 0.0]])
+    hs.save(hs.HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], emission), tmp_path / "chain")
+    result = run("stream", tmp_path / "chain", stdin="0\n2\n2\n0\n")
+    assert [line.get("log_prob", 0) is None for line in answers(result)] == [False, False, True, True, False]
+    assert result.stderr.count("probability zero") == 1
+    assert "line 2 has probability zero" in result.stderr
+
+
 def test_records_and_spaces_are_json(run, records, words):
     line = answers(run("stream", records, stdin='["rain", 12.5, 3]\n'))[1]
     assert set(line["columns"]) == {"sky", "temp", "visits"}

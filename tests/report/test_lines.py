@@ -40,6 +40,11 @@ def test_a_line_is_an_observation(model, line, expected):
     assert type(x) is type(expected)
 
 
+@pytest.mark.parametrize("line", ["null\n", "NaN\n", "nan\n"])
+def test_a_missing_number_has_several_names(line):
+    assert np.isnan(parse_line(line, NUMBERS)[0])
+
+
 def test_vectors_are_arrays_and_truth_values_bits():
     np.testing.assert_array_equal(parse_line("[1, false]\n", BITS)[0], [1, 0])
 

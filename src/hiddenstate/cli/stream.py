@@ -1,5 +1,6 @@
 """`hiddenstate stream`."""
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +40,8 @@ def stream(
     is given.
 
     One JSON object a line comes back at once: "step" is how many observations
-    were seen and "log_prob" the logarithm of the probability of the last one.
+    were seen and "log_prob" the logarithm of the probability of the last one
+    (null where that was zero).
     The rest says what is expected next: "mean" and "sd", or for symbols
     "probs" and "entropy" (in nats). The first line comes before any
     observation.
@@ -60,6 +62,7 @@ def stream(
     running = hs.Stream(network) if restore is None else hs.Stream.restore(network, restore)
     if restore is not None:
         note(f"goes on after step {running.steps}")
+    told = False
     try:
         with _kept(running, save_state):
             if not running.answers:
@@ -71,6 +74,9 @@ def stream(
                 except hs.HiddenStateError as error:
                     fail(f"line {number}: {error}")
                 _print(prediction_line(running, predicted, running.last_log_prob))
+                if running.last_log_prob == -math.inf and not told:
+                    told = True
+                    note(f"line {number} has probability zero under the model: do not rely on predictions after it")
                 if save_state is not None and running.steps % save_every == 0:
                     running.save(save_state)
     except BrokenPipeError:

@@ -60,6 +60,8 @@ def _cell(value: Any, column: Column) -> Any:
             known = ", ".join(map(repr, column.symbols[:12])) + (", ..." if len(column.symbols) > 12 else "")
             raise DataError(f"{word!r} is no symbol of {column.name!r}; known are {known}.")
         return column.symbols.index(word)
+    if isinstance(value, str) and value.lower() == "nan":
+        return np.nan
     if isinstance(value, bool) and column.kind == "bit":
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
