@@ -21,8 +21,9 @@ from hiddenstate.core import (
 from hiddenstate.inference.posterior import Decoded
 from hiddenstate.latent import checks
 from hiddenstate.latent.hmm.build import STAY, Initial
-from hiddenstate.latent.hmm.model import HMM, Smoothed, Statistics
+from hiddenstate.latent.hmm.model import HMM
 from hiddenstate.latent.hmm.regimes import Form, RegimeAutoregression
+from hiddenstate.latent.hmm.results import Smoothed, Statistics
 from hiddenstate.latent.hmm.tuples import Tuples
 from hiddenstate.strategies import Strategy
 

@@ -1,7 +1,7 @@
 """The hidden Markov model: a belief over hidden states, updated by Bayes' rule."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -32,7 +32,8 @@ from hiddenstate.latent.hmm import compiled, parallel, recursions
 from hiddenstate.latent.hmm.initials import InitialProbs, Stationary, check_one_stationary, climbed
 from hiddenstate.latent.hmm.operators import Dense
 from hiddenstate.latent.hmm.parallel import Stretch
-from hiddenstate.latent.hmm.recursions import Chain, Forward
+from hiddenstate.latent.hmm.recursions import Chain
+from hiddenstate.latent.hmm.results import Lagged, Smoothed, Statistics, last_of, pairs_of, pasts_of
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
 from hiddenstate.native import streaming
 from hiddenstate.native.particle import Symbols
@@ -42,30 +43,6 @@ from hiddenstate.ops.sums import sum_over_time
 from hiddenstate.strategies import Associative, Native, Strategy
 
 PARTS = ("initial", "transition", "emission")
-
-
-class Lagged(NamedTuple):
-    """The state where emissions depend on past observations: the belief, and the last observations, oldest first."""
-
-    belief: Float[Array, " state"]
-    past: Num[Array, "lag *event"]
-
-
-class Smoothed(NamedTuple):
-    """What all observations say: p(z_t | x_1 .. x_T), and p(z_t, z_{t+1} | x_1 .. x_T) for all steps but the last."""
-
-    marginals: Float[Array, "time state"]
-    pairwise: Float[Array, "earlier state state"]
-
-
-class Statistics(NamedTuple):
-    """What the maximisation step needs: sums over all steps, under the posterior."""
-
-    initial: Float[Array, " state"]
-    transition: Any
-    emission: Any
-    occupancy: Float[Array, " state"]
-    """The expected number of steps in each state."""
 
 
 @register("hmm")
@@ -207,7 +184,7 @@ class HMM(SequenceModel):
         else:
             scored: Any = recursions.score(chain.varying, chain.operator, belief, seen, steps.valid)
             evidence, final = scored
-        return evidence, final if past is None else Lagged(final, self._last(steps, past))
+        return evidence, final if past is None else Lagged(final, last_of(steps, past))
 
     # -- what is hidden ------------------------------------------------------------------------------------------
 
@@ -233,7 +210,7 @@ class HMM(SequenceModel):
                 moves = Chain(operator, chain.varying)
                 found = way.forward(moves, belief, seen, valid)
                 marginals = way.smooth(moves, found, valid)
-                pairs = self._pairs(moves, found, backward.ratios(found, marginals, valid))
+                pairs = pairs_of(moves, found, backward.ratios(found, marginals, valid))
                 held = recursions.hold(moves.mapped("collapse", marginals), valid)
                 return Smoothed(held, pairs), found.evidence
 
@@ -303,7 +280,7 @@ class HMM(SequenceModel):
         weights = marginals if steps.valid is None else jnp.where(steps.valid[:, None], marginals, 0.0)
         pasts = None
         if self.emission.history:
-            pasts = self._pasts(steps, self._first_past())
+            pasts = pasts_of(steps, self._first_past())
         natively = self._by_kernel("statistics_natively", steps, strategy)
         emitted = natively(weights, steps) if natively else self.emission.statistics(weights, steps, pasts)
         # By kernels, sums of moves are there already: every step but the first is the end of one.
@@ -448,10 +425,10 @@ class HMM(SequenceModel):
         steps = Steps(elements[0], elements[1], None, valid)
         seen = self._log_likelihoods(steps, state.past)
         beliefs, final = compiled.predicted(chain, state.belief, seen, valid)
-        last = self._last(steps, state.past)
+        last = last_of(steps, state.past)
         inside = jnp.ones(len(beliefs), bool) if valid is None else valid
         shape = (-1, *(1 for _ in last.shape))
-        pasts = jnp.where(inside.reshape(shape), self._pasts(steps, state.past), last)
+        pasts = jnp.where(inside.reshape(shape), pasts_of(steps, state.past), last)
         return Lagged(beliefs, pasts), Lagged(final, last)
 
     def _forward(self, steps: Steps, strategy: Strategy) -> tuple[Chain, Float[Array, "time state"], Any]:
@@ -473,29 +450,11 @@ class HMM(SequenceModel):
         if natively:
             return natively(steps)
         if past is not None:
-            return jax.vmap(self.emission.log_likelihoods)(steps.values, steps.inputs, self._pasts(steps, past))
+            return jax.vmap(self.emission.log_likelihoods)(steps.values, steps.inputs, pasts_of(steps, past))
         if steps.observed is None:
             return jax.vmap(self.emission.log_likelihoods)(steps.values, steps.inputs)
         partial = self.emission.partial_log_likelihoods  # pyright: ignore[reportAttributeAccessIssue]
         return jax.vmap(partial)(steps.values, steps.inputs, steps.observed)
-
-    def _pasts(self, steps: Steps, past: Any) -> Num[Array, "time lag *event"]:
-        """The observations before each step, oldest first."""
-        every = jnp.concatenate([past, jnp.asarray(steps.values, past.dtype)])
-        return jnp.stack([every[i : i + steps.length] for i in range(len(past))], axis=1)
-
-    def _last(self, steps: Steps, past: Any) -> Num[Array, "lag *event"]:
-        """The observations before the step after the last real one."""
-        every = jnp.concatenate([past, jnp.asarray(steps.values, past.dtype)])
-        count = steps.length if steps.valid is None else steps.valid.sum()
-        return jax.lax.dynamic_slice_in_dim(every, count, len(past))
-
-    def _pairs(self, chain: Chain, found: Forward, ratios: Array) -> Float[Array, "earlier state state"]:
-        if not chain.varying:
-            return chain.operator.pairs(found.filtered[:-1], ratios)
-        moves = jax.tree.map(lambda a: a[:-1], chain.operator)
-        each = jax.vmap(lambda operator, belief, ratio: operator.pairs(belief[None], ratio[None])[0])
-        return each(moves, found.filtered[:-1], ratios)
 
     def _by_recursion(self, steps: Steps, strategy: Strategy) -> tuple[Array, Any, Array, Array]:
         chain, _, found = self._forward(steps, strategy)
@@ -505,7 +464,7 @@ class HMM(SequenceModel):
         marginals = self._recursions(strategy).smooth(chain, found, steps.valid)
         ratios = recursions.ratios(found, marginals, steps.valid)
         if chain.varying:
-            pairs = self._pairs(chain, found, ratios)
+            pairs = pairs_of(chain, found, ratios)
             moves: Any = self._driven_statistics(pairs, steps)
         else:
             moves = self._move_statistics(chain.operator.counts(found.filtered[:-1], ratios))

@@ -11,8 +11,9 @@ from hiddenstate._types import Array, Float, Num
 from hiddenstate.core import HiddenStateError, Prior, Schema, Steps, register
 from hiddenstate.latent.emissions import Emission
 from hiddenstate.latent.hmm.durations import CategoricalDurations, NegativeBinomialDurations
-from hiddenstate.latent.hmm.model import HMM, PARTS, Statistics
+from hiddenstate.latent.hmm.model import HMM, PARTS
 from hiddenstate.latent.hmm.operators import Renewal
+from hiddenstate.latent.hmm.results import Statistics
 from hiddenstate.latent.hmm.transitions import InputDriven
 from hiddenstate.ops.simplex import safe_log
 from hiddenstate.strategies import Strategy

@@ -20,9 +20,10 @@ from hiddenstate.latent import checks
 from hiddenstate.latent.emissions import Emission
 from hiddenstate.latent.hmm import copied, recursions
 from hiddenstate.latent.hmm.initials import InitialProbs
-from hiddenstate.latent.hmm.model import HMM, Lagged, Statistics
+from hiddenstate.latent.hmm.model import HMM
 from hiddenstate.latent.hmm.operators import Copy, SeenCopy
 from hiddenstate.latent.hmm.recursions import Chain
+from hiddenstate.latent.hmm.results import Lagged, Statistics, last_of
 from hiddenstate.latent.hmm.rows import Rows
 from hiddenstate.latent.hmm.transitions import TransitionMatrix
 from hiddenstate.ops.simplex import safe_log
@@ -196,7 +197,7 @@ class SwitchCopy(HMM):
             else:
                 scored: Any = recursions.score(False, operator, belief, seen, steps.valid)
                 evidence, final = scored
-            return final if past is None else Lagged(final, self._last(steps, past)), evidence
+            return final if past is None else Lagged(final, last_of(steps, past)), evidence
 
         chunk = strategy.chunk_length(steps.length)
         if isinstance(strategy, Native) and chunk is None and steps.length >= CACHED:
