@@ -8,7 +8,7 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.learn import Classified, Evaluation, Predicted
 from hiddenstate.report.answers import answer_table
-from hiddenstate.report.evaluation import ahead_table, evaluation_lines, plot_evaluation, score_words
+from hiddenstate.report.evaluation import ahead_tables, evaluation_lines, plot_evaluation, score_words
 
 SCORE = hs.Score(0.5, 0.01, 4)
 
@@ -34,9 +34,11 @@ def test_what_was_found_is_said():
 
 
 def test_steps_ahead_are_rows():
-    table = ahead_table(Evaluation(SCORE, {"temp": predicted(3)}, 3))
+    table = ahead_tables(Evaluation(SCORE, {"temp": predicted(3)}, 3))["temp"]
     assert table.columns == ["ahead", "count", "crps", "rmse", "mae", "within_50%", "within_80%", "within_95%"]
-    assert ahead_table(Evaluation(SCORE, {"a": classified(2), "b": predicted(2)}, 2)).height == 4
+    both = ahead_tables(Evaluation(SCORE, {"a": classified(2), "b": predicted(2)}, 2))
+    assert both["a"].columns == ["ahead", "count", "accuracy", "log_loss", "brier", "calibration_error"]
+    assert [both["a"].height, both["b"].height, both["b"].width] == [2, 2, 8]
 
 
 @pytest.mark.parametrize("horizon", [1, 3])

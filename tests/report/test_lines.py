@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import hiddenstate as hs
-from hiddenstate.report.lines import parse_line, prediction_line
+from hiddenstate.report.lines import describe_prediction, parse_line, prediction_line
 
 
 def model_of(*columns, scalar=False, name="unigram"):
@@ -70,6 +70,22 @@ def test_what_is_wrong_with_a_line_is_said(model, line, said):
 def test_values_out_of_range_are_refused_by_the_stream():
     with pytest.raises(hs.DataError, match="whole numbers from 0 to 2"):
         hs.Stream(CODES).push(parse_line("7\n", CODES)[0])
+
+
+def test_records_of_a_chain_are_told_column_by_column():
+    """The marginal of a mixture is the mixture of the marginals."""
+    emission = hs.emissions.Columns(
+        {
+            "sky": hs.emissions.Categorical(probs=[[0.9, 0.1], [0.2, 0.8]]),
+            "temp": hs.emissions.Gaussian(means=[1.0, 5.0], covariances=[1.0, 4.0]),
+        }
+    )
+    model = hs.HMM([0.25, 0.75], [[0.5, 0.5], [0.5, 0.5]], emission)
+    columns = (hs.Column("sky", "symbol", 2, ("dry", "wet")), hs.Column("temp", "real"))
+    said = describe_prediction(hs.Stream(model).predictive(), columns)["columns"]
+    assert said["sky"]["probs"] == pytest.approx({"dry": 0.375, "wet": 0.625})
+    assert said["temp"]["mean"] == pytest.approx(4.0)
+    assert said["temp"]["sd"] == pytest.approx(np.sqrt(0.25 * 1 + 0.75 * 4 + 0.25 * 9 + 0.75 * 1))
 
 
 def test_predictions_are_plain_json():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hiddenstate.cli.console import note, say
+from hiddenstate.cli.console import note, plural, say
 from hiddenstate.cli.errors import command_line
 from hiddenstate.cli.options import MODELS, Given, Plots, Seed, expanded
 from hiddenstate.cli.reading import LabelledReading, described, listed
@@ -111,7 +111,7 @@ def _compare(sequences: Any, known: Any, models: list[str] | None, key: Any, see
     names = list(dict.fromkeys(models or default_models(sequences)))
     if not isinstance(sequences, Pairs) and sequences.has_missing and not models:
         note("values are missing: networks and baselines, which need each one, take no part")
-    note(f"fits {len(names)} models; seed {seed}")
+    note(f"fits {plural(len(names), 'model')}; seed {seed}")
     return compare(sequences, names, key=key, optimal=known, announce=_announcer(len(names)), **sizes)
 
 

@@ -29,7 +29,7 @@ def keep_programs() -> None:
     """
     given = os.environ.get(FOLDER, "")
     if given != "0" and not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        folder = (Path(given) if given else _caches() / "hiddenstate") / f"programs-{_machine()}"
+        folder = (Path(given).expanduser() if given else _caches() / "hiddenstate") / f"programs-{_machine()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             keep_small(folder, MOST_BYTES)

@@ -55,9 +55,13 @@ def sample(
     if out is None:
         say("\n\n".join(to_text(drawn)) if is_text else to_csv(sequence_table(drawn)).rstrip("\n"))
         return
+    if as_text:
+        write_text("\n".join(to_text(drawn)) + "\n", out)
+        say(f"{plural(n, 'sequence')} in {out}")
+        return
     with busy("writing"):
-        if as_text:
-            write_text("\n".join(to_text(drawn)) + "\n", out)
-        else:
-            write_table(sequence_table(drawn), out)
+        table = sequence_table(drawn)
+        write_table(table, out)
     say(f"{plural(n, 'sequence')} in {out}")
+    if n > 1 and drawn.schema.sequence is None:
+        note(f"give --sequence {table.columns[0]} to commands that read them, or they take all rows for one sequence")

@@ -112,13 +112,16 @@ def _nats(model: Any, data: Any, per_sequence: bool, out: Path | None) -> None:
 def _judgement(found: "Evaluation", seed: int) -> None:
     """Say what accuracy and calibration, or CRPS and coverage, come to."""
     from hiddenstate.learn import Classified
-    from hiddenstate.report.evaluation import ahead_table, evaluation_lines
+    from hiddenstate.report.evaluation import ahead_tables, evaluation_lines
     from hiddenstate.report.tables import print_table
 
     if found.horizon > 1:
         origins = next(iter(found.columns.values())).counts.max()
         note(f"forecasts of {found.horizon} steps from {plural(int(origins), 'place')} in the data; seed {seed}")
-        print_table(ahead_table(found))
+        for name, table in ahead_tables(found).items():
+            if len(found.columns) > 1:
+                say(f"{name}:")
+            print_table(table)
         return
     for line in evaluation_lines(found):
         say(line)

@@ -18,6 +18,12 @@ class MixtureDistribution(dist.MixtureSameFamily):
         *batch_shape, self._mixture_size = component_distribution.batch_shape
         dist.Distribution.__init__(self, tuple(batch_shape), component_distribution.event_shape, validate_args=False)
 
+    @property
+    def columns(self) -> dict[str, dist.Distribution]:
+        """Of records, each column's distribution: the mixture of what the components say of it."""
+        records: Any = self.component_distribution  # which other components are not, and have no columns
+        return {name: MixtureDistribution(self.mixing_distribution, part) for name, part in records.columns.items()}
+
     def rebatch(self, batch_shape: tuple[int, ...]) -> "MixtureDistribution":
         """The same mixture with the batch shape that `vmap` gave its arrays."""
         return MixtureDistribution(

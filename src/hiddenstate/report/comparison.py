@@ -169,7 +169,7 @@ def meaning(comparison: Comparison) -> str:
     if isinstance(comparison.test, Pairs):
         return said + _answers(comparison)
     close = [r.model for r in comparison.rows[1:] if r.difference < 2 * r.difference_error]
-    said += f" {best.model} predicts best"
+    said += f" {best.model} predicts best" if len(comparison.rows) > 1 else f" {best.model} was the only one"
     if close:
         listed = close[0] if len(close) == 1 else f"{', '.join(close[:-1])} and {close[-1]}"
         said += f", but {listed} {'is' if len(close) == 1 else 'are'} within two standard errors of it"

@@ -10,6 +10,7 @@ from hiddenstate.core import Sequences
 from hiddenstate.report import style
 from hiddenstate.report.forecasts import symbol_names
 from hiddenstate.report.tables import visible
+from hiddenstate.report.windows import observed_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,11 +124,7 @@ def _bands(axes: "Axes", path: np.ndarray, colour: list[str]) -> None:
 
 def _series(axes: "Axes", data: Sequences, sequence: int, column: int, length: int) -> None:
     described = data.schema.columns[column]
-    values = data.values[sequence, :length].astype(float)
-    values = values if data.schema.scalar else values[:, column]
-    if data.observed is not None:
-        seen = data.observed[sequence, :length]
-        values = np.where(seen if data.schema.scalar else seen[:, column], values, np.nan)
+    values = observed_values(data, sequence, column)[:length]
     steps = np.arange(1, length + 1)
     if described.kind == "symbol":
         axes.scatter(steps, values, color=style.INK, s=max(1.5, min(10, 2000 / length)), linewidth=0)

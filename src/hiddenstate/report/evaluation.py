@@ -49,10 +49,13 @@ def _predicted(found: Predicted) -> list[str]:
     ]
 
 
-def ahead_table(evaluation: Evaluation) -> pl.DataFrame:
-    """A row for each number of steps ahead (and each column, where there are several)."""
-    frame = evaluation.frame()
-    return frame.drop("column") if len(evaluation.columns) == 1 else frame
+def ahead_tables(evaluation: Evaluation) -> dict[str, pl.DataFrame]:
+    """For each column a row for each number of steps ahead, with the metrics that its kind has."""
+    parts = evaluation.frame().partition_by("column", as_dict=True, maintain_order=True)
+    return {
+        str(name): part.drop("column", *(s.name for s in part if s.null_count() == len(s)))
+        for (name,), part in parts.items()
+    }
 
 
 # -- plots ---------------------------------------------------------------------------------------------------

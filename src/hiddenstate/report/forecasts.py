@@ -10,6 +10,7 @@ from hiddenstate.core import Column, Sequences
 from hiddenstate.inference import Forecast
 from hiddenstate.report import style
 from hiddenstate.report.tables import visible
+from hiddenstate.report.windows import observed_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,8 +101,7 @@ def plot_forecast(forecast: Forecast, data: Sequences, path: str | Path) -> None
 
 def _tail(forecast: Forecast, data: Sequences, sequence: int, column: int) -> tuple[np.ndarray, np.ndarray]:
     """The last steps seen, numbered up to 0, and what was seen at them."""
-    seen = data[sequence].astype(float)[-max(40, 2 * forecast.horizon) :]
-    seen = seen if data.schema.scalar else seen[:, column]
+    seen = observed_values(data, sequence, column)[-max(40, 2 * forecast.horizon) :]
     return np.arange(1 - len(seen), 1), seen
 
 
@@ -132,11 +132,13 @@ def _draw_fan(axes: "Axes", forecast: Forecast, data: Sequences, sequence: int, 
 def _draw_symbols(axes: "Axes", forecast: Forecast, data: Sequences, sequence: int, column: int) -> Any:
     """Probabilities of the symbols ahead as a heat map, and dots for those seen."""
     past, seen = _tail(forecast, data, sequence, column)
-    past, seen = past[-max(10, forecast.horizon) :], seen[-max(10, forecast.horizon) :].astype(int)
+    past, seen = past[-max(10, forecast.horizon) :], seen[-max(10, forecast.horizon) :]
+    there = ~np.isnan(seen)
+    came = seen[there].astype(int)
     probs = symbol_probs(forecast, data, column)[sequence]
     names = symbol_names(data.schema.columns[column])
     shown = np.sort(
-        np.argsort(-(probs.mean(0) + np.bincount(seen, minlength=len(names))), kind="stable")[:MOST_SYMBOLS]
+        np.argsort(-(probs.mean(0) + np.bincount(came, minlength=len(names))), kind="stable")[:MOST_SYMBOLS]
     )
     rows = {code: row for row, code in enumerate(shown)}
     edges = (0.5, forecast.horizon + 0.5, len(shown) - 0.5, -0.5)
@@ -149,8 +151,8 @@ def _draw_symbols(axes: "Axes", forecast: Forecast, data: Sequences, sequence: i
         vmax=1,
         interpolation="nearest",
     )
-    marks = [(step, rows[code]) for step, code in zip(past, seen, strict=True) if code in rows]
-    axes.scatter(*zip(*marks, strict=True), color=style.INK, s=14, linewidth=0)
+    marks = [(step, rows[code]) for step, code in zip(past[there], came, strict=True) if code in rows]
+    axes.scatter(*style.coordinates(marks), color=style.INK, s=14, linewidth=0)
     axes.axvline(0.5, color="#b5b5b5", linewidth=0.8)
     axes.set_xlim(past[0] - 0.5, forecast.horizon + 0.5)
     axes.set_yticks(range(len(shown)), [visible(names[code]) for code in shown])

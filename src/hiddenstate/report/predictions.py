@@ -12,6 +12,7 @@ from hiddenstate.learn.compare import Comparison
 from hiddenstate.report import style
 from hiddenstate.report.forecasts import symbol_names
 from hiddenstate.report.tables import visible
+from hiddenstate.report.windows import observed_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,15 +33,14 @@ def plot_predictions(comparison: Comparison, path: str | Path, *, key: PRNGKeyAr
     expected = predictive(comparison.models[best.model], data)
     columns = data.schema.columns[:MOST_COLUMNS]
     drawn = np.asarray(expected.sample(key, (DRAWS,)))[:, 0, first:]
-    seen = data[0][first:]
     heights = [max(2.6, 0.17 * min(column.size, MOST_SYMBOLS)) for column in columns]
     with style.canvas(path, 8.5, 0.8 + sum(heights)) as figure:
         places = figure.subplots(len(columns), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
         for i, (column, axes) in enumerate(zip(columns, places, strict=True)):
-            draws, values = (drawn, seen) if data.schema.scalar else (drawn[..., i], seen[:, i])
+            draws, values = drawn if data.schema.scalar else drawn[..., i], observed_values(data, 0, i)[first:]
             if column.kind == "symbol":
                 probs = _probs(expected, column.size, first) if data.schema.scalar else _frequencies(draws, column.size)
-                image = _draw_symbols(axes, steps, values.astype(int), probs, symbol_names(column))
+                image = _draw_symbols(axes, steps, values, probs, symbol_names(column))
                 figure.colorbar(image, ax=axes, label="predicted probability", pad=0.02, aspect=15)
             elif column.kind == "bit":
                 _draw_bits(axes, steps, values, draws.mean(0))
@@ -108,7 +108,9 @@ def _draw_symbols(
     """A heat map of the symbols' probabilities over the steps, with a dot at each symbol that came."""
     count = min(len(steps), 80)
     steps, values, probs = steps[:count], values[:count], probs[:count]
-    usual = np.argsort(-(np.bincount(values, minlength=len(names)) + probs.mean(0)), kind="stable")
+    there = ~np.isnan(values)
+    came = values[there].astype(int)
+    usual = np.argsort(-(np.bincount(came, minlength=len(names)) + probs.mean(0)), kind="stable")
     shown = np.sort(usual[:MOST_SYMBOLS])
     rows = {code: row for row, code in enumerate(shown)}
     edges = (steps[0] - 0.5, steps[-1] + 0.5, len(shown) - 0.5, -0.5)
@@ -121,8 +123,8 @@ def _draw_symbols(
         vmax=1,
         interpolation="nearest",
     )
-    marks = [(step, rows[code]) for step, code in zip(steps, values, strict=True) if code in rows]
-    axes.scatter(*zip(*marks, strict=True), s=12, facecolor="white", edgecolor=style.INK, linewidth=0.6)
+    marks = [(step, rows[code]) for step, code in zip(steps[there], came, strict=True) if code in rows]
+    axes.scatter(*style.coordinates(marks), s=12, facecolor="white", edgecolor=style.INK, linewidth=0.6)
     axes.set_yticks(range(len(shown)), [visible(names[code]) for code in shown])
     axes.tick_params(length=0)
     return image

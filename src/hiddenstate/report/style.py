@@ -89,6 +89,12 @@ def grid(axes: "Axes", axis: str = "y") -> None:
     axes.tick_params(length=0)
 
 
+def coordinates(places: Iterable[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Points as `scatter` takes them; there may be none."""
+    points = list(places)
+    return [x for x, _ in points], [y for _, y in points]
+
+
 def label_ends(axes: "Axes", ends: list[tuple[float, str, str]]) -> None:
     """Names at the ends of the lines, moved apart so that none covers another."""
     if not ends:

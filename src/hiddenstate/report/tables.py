@@ -115,6 +115,10 @@ def _plain(value: Any) -> Any:
 # -- printing ------------------------------------------------------------------------------------------------
 
 
+WIDE = 200
+"""Letters in a line of a table that nobody reads on a terminal."""
+
+
 def print_table(table: pl.DataFrame, cut: int = 0) -> None:
     """Print a table for reading, columns that hold nothing left out; `cut` is how many rows are not shown."""
     table = table[[s.name for s in table if s.null_count() < len(s)]]
@@ -125,6 +129,8 @@ def print_table(table: pl.DataFrame, cut: int = 0) -> None:
     for row in table.iter_rows():
         shown.add_row(*(_cell(value) for value in row))
     console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:  # files and pipes have room for whole numbers
+        console.width = max(console.width, WIDE)
     console.print(shown)
     if cut > 0:
         console.print(f"... and {cut:,} rows more", style="dim")
