@@ -52,10 +52,13 @@ def test_most_of_many_draws_are_in_the_most_probable_state_as_often_as_the_binom
 
 
 def sizes(network, particles, many):
-    """Agreement and accuracy at sizes 1 and 10, and at 10,000 as counted, summed out and drawn from exact beliefs."""
+    """Agreement at sizes 1 and 10, and at 10,000; that of filters as counted, summed out and drawn from exact beliefs.
+
+    Accuracies are half of it.
+    """
     rows = [("network", 1, [network[0]] * 3), ("network", 10, [network[1]] * 3)]
-    rows += [("particles", 1, [particles[0]] * 3), ("particles", 10, [particles[1]] * 3), ("particles", 10_000, many)]
-    named = {"lost_accuracy": 0.01, "accuracy_error": 0.001, "agreement_error": 0.001}
+    rows += [("particles", 1, particles[0]), ("particles", 10, particles[1]), ("particles", 10_000, many)]
+    named = {"lost_accuracy": 0.01, "summed_lost_accuracy": 0.01, "accuracy_error": 0.001, "agreement_error": 0.001}
     named |= {"summed_agreement_error": 0.001, "ideal_agreement_error": 0.001}
     return {
         "sizes": [
@@ -66,14 +69,18 @@ def sizes(network, particles, many):
     }
 
 
+FEW = ((0.3, 0.4, 0.5), (0.7, 0.8, 0.9))
+
+
 @pytest.mark.parametrize(
     ("tables", "holds"),
     [
-        (sizes((0.5, 0.9), (0.3, 0.7), (0.996, 0.998, 0.997)), [True, True, True]),
-        (sizes((0.5, 0.9), (0.3, 0.95), (0.996, 0.998, 0.997)), [False, False, True]),
-        (sizes((0.5, 0.9), (0.3, 0.7), (0.99, 0.998, 0.996)), [True, True, False]),  # counts could agree, and do not
-        (sizes((0.5, 0.9), (0.3, 0.7), (0.99, 0.998, 0.994)), [True, True, True]),  # no counts could
-        (sizes((0.5, 0.9), (0.3, 0.7), (0.99, 0.99, 0.994)), [True, True, False]),
+        (sizes((0.5, 0.9), FEW, (0.996, 0.998, 0.997)), [True, True, True, True]),
+        (sizes((0.5, 0.75), FEW, (0.996, 0.998, 0.997)), [True, True, False, True]),  # behind where it is summed out
+        (sizes((0.5, 0.6), FEW, (0.996, 0.998, 0.997)), [False, False, False, True]),
+        (sizes((0.5, 0.9), FEW, (0.99, 0.998, 0.996)), [True, True, True, False]),  # counts could agree, and do not
+        (sizes((0.5, 0.9), FEW, (0.99, 0.998, 0.994)), [True, True, True, True]),  # no counts could
+        (sizes((0.5, 0.9), FEW, (0.99, 0.99, 0.994)), [True, True, True, False]),
     ],
 )
 def test_claims_of_figure_7_follow_from_the_tables(tables, holds):

@@ -87,6 +87,7 @@ def learn_states(
     updates: int,
     batch_size: int,
     learning_rate: float,
+    weight_decay: float = 0.0,
     key: PRNGKeyArray,
 ) -> Fits:
     """Plain tanh networks of so many units that learn the hidden states, from several beginnings at once.
@@ -95,17 +96,18 @@ def learn_states(
     sequences.
     """
     make = partial(_network, drawn.train, units)
-    method = falling(updates, batch_size, learning_rate)
+    method = falling(updates, batch_size, learning_rate, weight_decay)
     return fit_seeds(make, drawn.train, method, key=key, seeds=seeds, validation=drawn.validation, progress=False)
 
 
-def falling(updates: int, batch_size: int, learning_rate: float) -> SGD:
+def falling(updates: int, batch_size: int, learning_rate: float, weight_decay: float = 0.0) -> SGD:
     """So many updates at a rate that falls to zero, with a look at the validation data after every fiftieth."""
     return SGD(
         steps=updates,
         batch_size=batch_size,
         learning_rate=learning_rate,
         decay="cosine",
+        weight_decay=weight_decay,
         patience=None,
         evaluate_steps=min(50, updates),
         buckets=1,
