@@ -57,7 +57,7 @@ def test_bad_arguments_are_told_before_the_work(fails, weather, tmp_path):
     assert "cannot make the folder" in fails("compare", weather, *layout, "--out", blocked)
     short = tmp_path / "short.csv"
     short.write_text("x\n1.5\n2.5\n")
-    assert "not enough" in fails("compare", short, "--out", out)
+    assert "too few" in fails("compare", short, "--out", out)
 
 
 def test_a_task_says_what_is_possible(run, fails, weather, tmp_path):

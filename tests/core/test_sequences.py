@@ -257,9 +257,9 @@ def test_fractions_must_leave_a_rest(fractions):
 
 
 def test_too_little_to_split():
-    with pytest.raises(DataError, match="1 sequences are not enough for 2 parts"):
+    with pytest.raises(DataError, match="too few sequences \\(1\\) for 2 parts"):
         labelled([10]).split(0.5)
-    with pytest.raises(DataError, match="2 steps of the shortest sequence are not enough"):
+    with pytest.raises(DataError, match="too few steps of the shortest sequence \\(2\\)"):
         labelled([10, 2]).split_time(0.8, 0.1)
 
 

@@ -66,7 +66,7 @@ def test_the_best_possible_prediction_is_shown():
 def test_unknown_models_and_short_data_are_refused(walk):
     with pytest.raises(hs.RegistryError, match="no model named 'gpt'; known are"):
         hs.compare(walk, ["gpt"], key=jr.key(0))
-    with pytest.raises(hs.DataError, match="not enough"):
+    with pytest.raises(hs.DataError, match="too few"):
         hs.compare(np.array([1.0, 2.0]), ["unigram"], key=jr.key(0))
 
 

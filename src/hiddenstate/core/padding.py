@@ -123,7 +123,7 @@ def cuts(fractions: tuple[float, ...], total: int, what: str) -> list[int]:
     cuts = [round(total * share) for share in np.cumsum(fractions)]
     if min(np.diff([0, *cuts, total])) < 1:
         raise DataError(
-            f"{total} {what} are not enough for {len(fractions) + 1} parts, of the fractions "
+            f"there are too few {what} ({total}) for {len(fractions) + 1} parts, of the fractions "
             f"{', '.join(f'{share:g}' for share in fractions)} and the rest; give more data."
         )
     return cuts
