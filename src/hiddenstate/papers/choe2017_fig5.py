@@ -186,7 +186,7 @@ def _recovers(rows: list[dict[str, Any]], who: str) -> Claim:
         )
     below = [row for row in rows if row["agreement"] < ENOUGH]
     note = "; ".join(
-        f"on model {row['hmm']} {_units(row['units'])} agree in {row['agreement']:.2%}; where not, {margin_of(row)}"
+        f"on model {row['hmm']} with {_units(row['units'])} {row['agreement']:.2%} agree; where not, {margin_of(row)}"
         for row in below
     )
     return Claim(

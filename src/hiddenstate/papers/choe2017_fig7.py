@@ -225,10 +225,10 @@ def _ahead(
         f"{networks[size]['lost_accuracy']:.2%}"
         for size in behind
     ]
-    read = " whose last move is summed out" if reading else ""
+    read = "; here: even than one whose last move is summed out" if reading else ""
     return Claim(
-        f"With k units a network {does} than a filter with k particles{read} does, for every k "
-        "(section 4.2, figure 7).",
+        f"With k units a network {does} than a filter with k particles does, for every k "
+        f"(section 4.2, figure 7){read}.",
         "; ".join(
             f"{size}: {networks[size][name]:.1%} against {filters[size][reading + name]:.1%} "
             f"({gaps[size]:+.2%} ± {errors[size]:.2%})"
