@@ -1,5 +1,7 @@
 """Time constants, currents and repeated gains, against closed forms and plain loops."""
 
+import warnings
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -93,6 +95,8 @@ def test_correlations_count_only_pairs_within_a_sequence():
         lag = next(k for k in range(12) if logs[k] < -1)
         assert found == pytest.approx(lag - 1 + (logs[lag - 1] + 1) / (logs[lag - 1] - logs[lag]), rel=1e-6)
     assert np.isnan(correlation_time(np.ones((1, 5, 1)))).all()
+    with warnings.catch_warnings(action="error"):
+        assert np.isinf(correlation_time(np.arange(3.0).reshape(3, 1, 1))).all()  # a single step: nothing falls
 
 
 # -- rates ---------------------------------------------------------------------------------------------------

@@ -54,3 +54,9 @@ def test_numbers_along_a_logarithmic_axis_are_few_and_plain_where_they_can_be(en
     shown = [tick for tick in axes.get_xticks() if low <= tick <= high]
     assert [f"{tick:g}" for tick in shown if f"{tick:.0f}" in marks] == [f"{float(mark):g}" for mark in marks]
     assert not any(label.get_text() for label in axes.get_xticklabels(minor=True))
+
+
+def test_axes_of_equal_scale_are_drawn_without_complaint(tmp_path, caplog):
+    chart = Chart("title", "x", "y", [Points(X, 9 * X), Rule(1.0)], equal=True)
+    draw_charts([chart], tmp_path / "plot.svg")
+    assert not [record for record in caplog.records if record.name.startswith("matplotlib")]

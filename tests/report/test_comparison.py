@@ -97,6 +97,7 @@ def test_the_table_is_printed_best_first(small, capsys):
             "Each held-out step is 2.72 times as probable",
         ),
         ([row("a", 1.0, 0), row("b", 1.05, 0.05)], "but b is within two standard errors of it"),
+        ([row("a", 1.0, 0), row("b", 1.0, 0)], "but b is within two standard errors of it"),
         ([row("a", 1, 0), row("b", 1.0, 0.01), row("c", 1.0, 0.02)], "but b and c are within two"),
         ([row("b", 1.0, 0, baseline=True), row("a", 2.0, 1.0)], "No network beats this baseline"),
         ([row("a", np.nan, np.nan)], "No model gave the held-out data a finite probability"),
@@ -106,6 +107,13 @@ def test_the_meaning_is_said_in_words(small, rows, said):
     sentence = meaning(replace(small, rows=tuple(rows)))
     assert sentence.startswith("nats per step: lower is better")
     assert said in sentence
+
+
+def test_symbols_that_were_never_learned_are_named(small):
+    letters = hs.Sequences.of([[0, 1, 0, 1], [0, 1], [0, 2, 3]])
+    sentence = meaning(replace(small, train=letters[[0, 1]], test=letters[[2]]))
+    assert "No model learned from 2 symbols of the held-out part (2, 3)" in sentence
+    assert "learned from" not in meaning(replace(small, train=letters, test=letters))
 
 
 def test_models_that_failed_are_left_out_of_the_plots(small, tmp_path):

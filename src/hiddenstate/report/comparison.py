@@ -14,17 +14,22 @@ from rich.console import Console
 from rich.table import Table
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import FileError, Pairs
+from hiddenstate.core import FileError, Pairs, Sequences
 from hiddenstate.core.storage import VERSION
 from hiddenstate.files import save
 from hiddenstate.learn.compare import Comparison, Row
 from hiddenstate.report.comparison_page import comparison_page
 from hiddenstate.report.cumulative import plot_cumulative
+from hiddenstate.report.forecasts import symbol_names
 from hiddenstate.report.page import write_page
 from hiddenstate.report.predictions import plot_predictions
 from hiddenstate.report.ranking import plot_ranking, unit_of
 from hiddenstate.report.tables import to_csv, to_json, write_text
 from hiddenstate.report.training import plot_training
+from hiddenstate.report.windows import observed_values
+
+FEW = 5
+"""So many symbols are named in a sentence."""
 
 
 def make_folder(folder: str | Path) -> None:
@@ -140,6 +145,29 @@ def _answers(comparison: Comparison) -> str:
     return f"{said}.{_above_optimal(comparison)}"
 
 
+def _never_learned(comparison: Comparison) -> str:
+    """A sentence on symbols that are held out and not in what was learned from, if there are any."""
+    found = [
+        symbol_names(column)[code]
+        for i, column in enumerate(comparison.test.schema.columns)
+        if column.kind == "symbol"
+        for code in sorted(_codes(comparison.test, i) - _codes(comparison.train, i))
+    ]
+    if not found:
+        return ""
+    some = f"{', '.join(found[:FEW])}{', ...' if len(found) > FEW else ''}"
+    those = "1 symbol" if len(found) == 1 else f"{len(found)} symbols"
+    return (
+        f" No model learned from {those} of the held-out part ({some}): one without a prior expects almost none of it."
+    )
+
+
+def _codes(data: Sequences, column: int) -> set[int]:
+    """The codes of the symbols that occur in a column."""
+    seen = np.concatenate([observed_values(data, i, column) for i in range(len(data))])
+    return set(np.unique(seen[np.isfinite(seen)]).astype(int).tolist())
+
+
 def _above_optimal(comparison: Comparison) -> str:
     """How far the best model is from the best possible, in words, where that is known."""
     best = comparison.rows[0]
@@ -168,13 +196,14 @@ def meaning(comparison: Comparison) -> str:
         return f"{said} No model gave the held-out data a finite probability."
     if isinstance(comparison.test, Pairs):
         return said + _answers(comparison)
-    close = [r.model for r in comparison.rows[1:] if r.difference < 2 * r.difference_error]
+    close = [r.model for r in comparison.rows[1:] if r.difference <= 2 * r.difference_error]
     said += f" {best.model} predicts best" if len(comparison.rows) > 1 else f" {best.model} was the only one"
     if close:
         listed = close[0] if len(close) == 1 else f"{', '.join(close[:-1])} and {close[-1]}"
         said += f", but {listed} {'is' if len(close) == 1 else 'are'} within two standard errors of it"
     said += "."
     said += "" if seeds is None else _seed_by_seed(seeds, [row.model for row in comparison.rows])
+    said += _never_learned(comparison)
     said += _above_optimal(comparison)
     if best.baseline:
         return f"{said} No network beats this baseline here: fit longer, give more data, or there is no more to know."

@@ -58,10 +58,11 @@ def draw_chart(axes: "Axes", chart: Chart) -> None:
         else:
             _DRAW[type(layer)](axes, layer)
     axes.set(xlabel=chart.x, ylabel=chart.y)
-    axes.set_xlim(*chart.x_limits)
-    axes.set_ylim(*chart.y_limits)
+    fixed = any(limit is not None for limit in (*chart.x_limits, *chart.y_limits))
+    if fixed or not chart.equal:
+        axes.set_xlim(*chart.x_limits)
+        axes.set_ylim(*chart.y_limits)
     if chart.equal:
-        fixed = any(limit is not None for limit in (*chart.x_limits, *chart.y_limits))
         axes.set_aspect("equal", adjustable="box" if fixed else "datalim")
     elif chart.whole and isinstance(locator := axes.xaxis.get_major_locator(), MaxNLocator):
         locator.set_params(integer=True)

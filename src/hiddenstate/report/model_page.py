@@ -113,11 +113,10 @@ def _settling(name: str, model: Any, data: Any, key: PRNGKeyArray) -> Section:
 
 
 def _gradients(model: Any, data: Any, key: PRNGKeyArray) -> Section:
-    return Section(
-        "Gradients",
-        "How far back gradients reach, and what the state remembers.",
-        gradient_charts(model, data, key=key),
-    )
+    charts = gradient_charts(model, data, key=key)
+    if not charts:
+        raise HiddenStateError("no sequence is long enough for a gradient through time.")
+    return Section("Gradients", "How far back gradients reach, and what the state remembers.", charts)
 
 
 def _dynamics(model: Any, data: Any, key: PRNGKeyArray) -> Section:

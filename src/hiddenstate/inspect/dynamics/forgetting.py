@@ -89,7 +89,7 @@ def correlation_time(states: np.ndarray) -> np.ndarray:
     lag = np.argmax(below, axis=0)
     unit = np.arange(states.shape[2])
     before, after = logs[lag - 1, unit], logs[lag, unit]
-    with np.errstate(invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         crossing = lag - 1 + np.clip((before + 1) / (before - after), 0, 1)
     return np.where(moving, np.where(below.any(axis=0), crossing, np.inf), np.nan)
 
