@@ -48,6 +48,11 @@ def test_files_that_are_not_there_or_not_ours(fails, tmp_path, temps, weather):
     assert "the forms known are .csv" in fails("fit", odd)
 
 
+def test_lists_that_name_nothing(fails, tmp_path, weather):
+    assert "',' names nothing" in fails("compare", weather, "--models", ",", "--out", tmp_path / "c")
+    assert "' ' names nothing" in fails("fit", weather, "--columns", " ", "--out", tmp_path / "m.safetensors")
+
+
 def test_a_model_file_that_is_truncated(fails, temps, weather, tmp_path):
     path = tmp_path / "cut.safetensors"
     path.write_bytes(temps.read_bytes()[:-40])

@@ -44,6 +44,12 @@ def test_records_get_a_row_for_each_column(run, records, weather, tmp_path):
     assert table.filter(column="temp")["mean"].null_count() == 0
 
 
+def test_of_many_charts_the_first_are_drawn(run, records, weather, tmp_path):
+    plot = tmp_path / "forecast.svg"
+    words = ("--horizon", 2, "--samples", 10, "--out", tmp_path / "forecast.csv", "--plot", plot)
+    assert f"; the first 6 of 36 charts in {plot}" in run("forecast", records, weather, *words).stdout.replace("\n", "")
+
+
 def test_inputs_to_come_are_asked_for_and_used(run, fails, driven, weather, tmp_path):
     words = ("forecast", driven, weather, "--horizon", 2, "--samples", 10, "--out", tmp_path / "f.csv")
     assert "takes 1 inputs (visits) at every step; give them with --future" in fails(*words)

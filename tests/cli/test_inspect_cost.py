@@ -13,7 +13,8 @@ def test_exponents_are_printed_and_written(run, tmp_path, monkeypatch):
 
 
 def test_unknown_models_are_refused_in_a_sentence(run, tmp_path):
-    result = run("inspect", "cost", "--models", "gru,nonsense", "--out", tmp_path)
+    result = run("inspect", "cost", "--models", "gru,nonsense", "--out", tmp_path / "cost")
     assert result.exit_code == 2
     assert "nonsense" in result.stderr
+    assert not (tmp_path / "cost").exists()
     assert "Traceback" not in result.stderr

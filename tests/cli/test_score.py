@@ -83,4 +83,6 @@ def test_forecasts_are_judged_by_steps_ahead(run, fails, temps, weather, tmp_pat
     rows = [line.split() for line in result.stdout.splitlines() if line.strip()[:2] in ("1 ", "2 ", "3 ")]
     assert [row[0] for row in rows] == ["1", "2", "3"] and {row[1] for row in rows} == {"48"}
     assert plot.stat().st_size > 10_000
-    assert "horizon is 8, but no sequence has so many steps" in fails("score", temps, weather, "--horizon", 8)
+    scores = tmp_path / "scores.csv"
+    said = fails("score", temps, weather, "--horizon", 8, "--out", scores)
+    assert "horizon is 8, but at most 7 can be judged here" in said and not scores.exists()

@@ -176,13 +176,29 @@ def test_answers_are_judged(labelled):
         assert found.log_loss[0] == pytest.approx(-np.mean([math.log(probs[i, labels[i]]) for i in counted]))
 
 
+def test_a_column_without_values_is_not_judged():
+    values = np.stack([SERIES[0], np.full(30, np.nan)], axis=1)
+    data = hs.Sequences.of([values], missing=[np.isnan(values)])
+    two = np.eye(2)
+    model = hs.LinearGaussian(
+        transition=two, transition_noise=two, emission=two, emission_noise=0.01 * two,
+        initial_mean=[0.0, 0.0], initial_covariance=two,
+    )  # fmt: skip
+    for horizon in (1, 3):
+        found = hs.evaluate(model, data, key=KEY, horizon=horizon)
+        assert len(found.columns) == 1 and found.unjudged == (data.schema.columns[1].name,)
+    nothing = hs.Sequences.of([values * np.nan], missing=[np.ones_like(values, bool)])
+    with pytest.raises(hs.DataError, match="nothing to judge"):
+        hs.evaluate(model, nothing, key=KEY)
+
+
 def test_wrong_use_is_named(labelled, walk):
     data = hs.Sequences.of([SERIES[0][:, None]])
     with pytest.raises(hs.DataError, match="horizon is 0"):
         hs.evaluate(walk, data, key=KEY, horizon=0)
     with pytest.raises(hs.DataError, match="n is 1"):
         hs.evaluate(walk, data, key=KEY, n=1)
-    with pytest.raises(hs.DataError, match="horizon is 30, but no sequence has so many steps"):
+    with pytest.raises(hs.DataError, match="horizon is 30, but at most 29 can be judged here"):
         hs.evaluate(walk, data, key=KEY, horizon=30)
     model = hs.build("gru", labelled[1], hidden=3, key=KEY)
     with pytest.raises(hs.DataError, match="it has no steps ahead"):

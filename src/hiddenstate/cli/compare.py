@@ -172,7 +172,7 @@ def _task(words: str, seed: int) -> Any:
             f"--task is {words!r}; it must be hmm, hmm:states=3,length=50 and so on, {TASKS}, or {CONTESTS}."
         )
     options: dict[str, Any] = dict(TASK)
-    for pair in listed(rest) or ():
+    for pair in listed(rest or None) or ():
         option, _, value = (part.strip() for part in pair.partition("="))
         try:
             options[option] = type(TASK[option])(value)

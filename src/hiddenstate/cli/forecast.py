@@ -69,6 +69,7 @@ def forecast(
     print_table(shown.head(SHOWN), cut=table.height - SHOWN)
     if shown.width < table.width:
         say(f"the probabilities of all symbols are in {out}")
-    drawn = "" if len(sequences) <= MOST_PANELS else f"the first {MOST_PANELS} "
-    said = f"; {drawn}drawn in {plot}" if plot else ""
+    charts = len(sequences) * len(sequences.schema.columns)
+    drawn = "drawn" if charts <= MOST_PANELS else f"the first {MOST_PANELS} of {charts} charts"
+    said = f"; {drawn} in {plot}" if plot else ""
     say(f"forecasts of {plural(len(sequences), 'sequence')} in {out}{said}")

@@ -7,6 +7,7 @@ import typer
 
 from hiddenstate.cli.console import note, say
 from hiddenstate.cli.options import Seed
+from hiddenstate.cli.reading import listed
 
 
 def cost(
@@ -32,12 +33,15 @@ def cost(
     import jax.random as jr
 
     import hiddenstate as hs
+    from hiddenstate.core import recipe_named
     from hiddenstate.inspect.costs import FULL, QUICK
     from hiddenstate.report.costs import write_cost
     from hiddenstate.report.selection import make_folder
 
+    names = listed(models) or []
+    for name in names:
+        recipe_named(name)
     make_folder(out)
-    names = [name.strip() for name in models.split(",")]
     found = hs.inspect.cost(names, key=jr.key(seed), sizes=QUICK if quick else FULL, announce=note)
     write_cost(found, out)
     say(f"seed {seed}")

@@ -208,8 +208,15 @@ def load_answering_model(path: Path) -> "ConditionalModel":
 
 
 def listed(words: str | None) -> list[str] | None:
-    """The words between commas."""
-    return None if words is None else [word.strip() for word in words.split(",") if word.strip()]
+    """The words between commas; None where nothing was asked for."""
+    import hiddenstate as hs
+
+    if words is None:
+        return None
+    found = [word.strip() for word in words.split(",") if word.strip()]
+    if not found:
+        raise hs.HiddenStateError(f"{words!r} names nothing; give names with commas between them.")
+    return found
 
 
 def described(data: "Sequences | Pairs") -> str:

@@ -26,7 +26,13 @@ def score(
         typer.Option(metavar="PATH", help="Write the score of every sequence (.csv, .json, .parquet)."),
     ] = None,
     horizon: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Judge forecasts of so many steps, from many places in the data.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="From 2 on: judge forecasts of so many steps, from many places in the data, "
+            "in place of each step predicted from those before it.",
+        ),
     ] = 1,
     samples: Annotated[
         int, typer.Option(min=2, metavar="N", help="Samples that numbers are judged by where no formula does.")
@@ -72,9 +78,11 @@ def score(
     if given:
         sequences = data_for(network, sequences, given)
         note(given_words(given))
-    _nats(network, sequences, per_sequence, out)
     with busy("judging predictions"):
         found = hs.evaluate(network, sequences, key=jr.key(seed), horizon=horizon, n=samples)
+    _nats(network, sequences, per_sequence, out)
+    for name in found.unjudged:
+        note(f"column {name!r} is not judged: all of it is missing, or has no prediction")
     _judgement(found, seed)
     if plot is not None and found.columns:
         from hiddenstate.report.evaluation import plot_evaluation

@@ -1,5 +1,6 @@
 """How good a model's probabilities are on data: accuracy and calibration, or CRPS and coverage."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -77,11 +78,15 @@ class Predicted:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How good a model's probabilities are: its `score`, and for each of the `columns` what fits its kind."""
+    """How good a model's probabilities are: its `score`, and for each of the `columns` what fits its kind.
+
+    `unjudged` names the columns of which nothing can be judged, as all of it is missing.
+    """
 
     score: Score
     columns: dict[str, Classified | Predicted]
     horizon: int
+    unjudged: tuple[str, ...] = ()
 
     @property
     def only(self) -> Classified | Predicted:
@@ -152,9 +157,11 @@ def evaluate(
         judged = [_next_steps(model, data, key, n, strategy)]
     else:
         judged = _ahead(model, data, key, horizon, n, origins, strategy)  # pyright: ignore[reportArgumentType]
-    names = targets.schema.columns if judged else ()
-    columns = {column.name: _column([step[i] for step in judged], column, bins) for i, column in enumerate(names)}
-    return Evaluation(score, columns, horizon)
+    by_column = dict(zip(targets.schema.columns, zip(*judged, strict=True), strict=True)) if judged else {}
+    seen = {column: steps for column, steps in by_column.items() if any(map(len, steps))} or by_column
+    columns = {column.name: _column(steps, column, bins) for column, steps in seen.items()}
+    unjudged = tuple(column.name for column in by_column if column.name not in columns)
+    return Evaluation(score, columns, horizon, unjudged)
 
 
 # -- what is judged ------------------------------------------------------------------------------------------
@@ -232,9 +239,10 @@ def _origins(data: Sequences, horizon: int, most: int) -> tuple[np.ndarray, np.n
     fit = (step >= first[:, None]) & (step + horizon <= data.lengths[:, None])
     sequence, origin = np.nonzero(fit)
     if not len(origin):
+        most = max(0, int((data.lengths - first).max()))
         raise DataError(
-            f"horizon is {horizon}, but no sequence has so many steps behind one that was seen; the longest has "
-            f"{data.length}."
+            f"horizon is {horizon}, but at most {most} can be judged here: a forecast begins behind a step that was "
+            f"seen, and the longest sequence has {data.length}."
         )
     chosen = np.unique(np.linspace(0, len(origin) - 1, min(most, len(origin))).round().astype(int))
     return sequence[chosen], origin[chosen]
@@ -243,7 +251,7 @@ def _origins(data: Sequences, horizon: int, most: int) -> tuple[np.ndarray, np.n
 # -- what comes of it ----------------------------------------------------------------------------------------
 
 
-def _column(steps: list[Judged], column: Column, bins: int) -> Classified | Predicted:
+def _column(steps: Sequence[Judged], column: Column, bins: int) -> Classified | Predicted:
     """The judgements of one column, one for each number of steps ahead, as one record."""
     for step in steps:
         if not len(step):
