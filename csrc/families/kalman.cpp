@@ -2,6 +2,7 @@
 // otherwise one for each sequence, a vector of sequences at once.
 #include "kernels/kalman.h"
 
+#include "kernels/rest.h"
 #include "kernels/roots.h"
 #include "kernels/sequences.h"
 
@@ -74,22 +75,16 @@ void copy_steps(T* rows, int64_t size, int64_t from, int64_t to, int64_t period)
     std::memcpy(rows + t * size, rows + (t - period) * size, sizeof(T) * size_t(size));
 }
 
-// Covariances of a stable system come to rest, in the end bit for bit or in a short cycle. A root that was met before
-// (Brent's search) is followed by what followed it then, so that the rest is copied: the same numbers, computed once.
+// Covariances of a stable system come to rest, in the end bit for bit, in a short cycle, or but for rounding. A root
+// that was met before (Brent's search) is followed by what followed it then, so that the rest is copied.
 template <class T>
 void factors(const KalmanFactors<T>& in) {
   const int64_t time = in.system.time, n = in.system.state, m = in.system.event;
-  const size_t bytes = sizeof(T) * size_t(n) * size_t(Columns<T>::pad(int(n)));
   Chain<T> chain(in.system);
   read<T>(chain.root, in.start, int(n));
-  int64_t marked = -1, limit = 1, t = 0;
-  for (; t < time; ++t) {
-    if (marked >= 0 && std::memcmp(chain.root.data, chain.before.data, bytes) == 0) break;
-    if (marked < 0 || t - marked == limit) {
-      limit = marked < 0 ? 1 : 2 * limit;
-      std::memcpy(chain.before.data, chain.root.data, bytes);
-      marked = t;
-    }
+  Rest<T> rest(chain.root, chain.before, int(n));
+  int64_t t = 0;
+  for (; t < time && !rest.reached(t); ++t) {
     write<T>(in.predicted + t * n * n, chain.root, int(n));
     chain.condition();
     write<T>(in.filtered + t * n * n, chain.root, int(n));
@@ -100,7 +95,7 @@ void factors(const KalmanFactors<T>& in) {
   }
   write<T>(in.predicted + t * n * n, chain.root, int(n));
   if (t == time) return;
-  const int64_t period = t - marked;
+  const int64_t period = rest.period;
   copy_steps<T>(in.predicted, n * n, t + 1, time + 1, period);
   copy_steps<T>(in.filtered, n * n, t, time, period);
   copy_steps<T>(in.gain, n * m, t, time, period);

@@ -2,6 +2,7 @@
 // where they share it, otherwise a vector of sequences at once.
 #include "kernels/smoother.h"
 
+#include "kernels/rest.h"
 #include "kernels/roots.h"
 #include "kernels/sequences.h"
 
@@ -57,21 +58,50 @@ void turn(Columns<T> from, Columns<T> to, int n) {
     for (int j = 0; j < n; ++j) to.at(j, i) = from.at(i, j);
 }
 
+// Whether a step has the matrices of a later one.
+template <class T>
+bool repeats(const SmootherChain<T>& in, int64_t t, int64_t later) {
+  const int64_t nn = int64_t(in.state) * in.state;
+  const size_t bytes = sizeof(T) * size_t(nn);
+  return later < in.time - 1 && std::memcmp(in.gain + t * nn, in.gain + later * nn, bytes) == 0 &&
+         std::memcmp(in.residual + t * nn, in.residual + later * nn, bytes) == 0;
+}
+
+// Where the covariance has come to rest it is copied for as long as the matrices repeat themselves: the first step that
+// does not.
+template <class T>
+int64_t copy_back(const SmootherChain<T>& in, int64_t t, int64_t period) {
+  const int64_t nn = int64_t(in.state) * in.state;
+  for (; t >= 0 && repeats<T>(in, t, t + period); --t)
+    for (T* matrices : {in.covariance, in.crossed})
+      std::memcpy(matrices + t * nn, matrices + (t + period) * nn, sizeof(T) * size_t(nn));
+  return t;
+}
+
 template <class T>
 void chain(const SmootherChain<T>& in) {
   const int n = in.state, padded = Columns<T>::pad(n);
-  Scratch<T> memory(5 * size_t(n) * size_t(padded) / Lanes<T>::count);
+  Scratch<T> memory(6 * size_t(n) * size_t(padded) / Lanes<T>::count);
   auto make = [&] {
     const Columns<T> made{memory.take_numbers(size_t(padded) * size_t(n)), n, padded};
     clear<T>(made, n);
     return made;
   };
-  const Columns<T> covariance = make(), gain = make(), turned = make(), crossed = make(), residual = make();
+  const Columns<T> covariance = make(), gain = make(), turned = make(), crossed = make(), residual = make(),
+                   before = make();
   read<T>(gain, in.last, n);
   turn<T>(gain, turned, n);
   multiply<T>(gain, turned, covariance, n);
   write<T>(in.covariance + (in.time - 1) * n * n, covariance, n);
+  Rest<T> rest(covariance, before, n);
+  bool rested = false;
   for (int64_t t = in.time - 2; t >= 0; --t) {
+    if (!rested && rest.reached(in.time - 2 - t) && repeats<T>(in, t, t + rest.period)) {
+      rested = true;
+      t = copy_back<T>(in, t, rest.period);
+      if (t < 0) break;
+      read<T>(covariance, in.covariance + (t + 1) * n * n, n);
+    }
     const int64_t at = t * n * n;
     read<T>(gain, in.gain + at, n);
     read<T>(residual, in.residual + at, n);

@@ -168,14 +168,43 @@ def test_inputs_and_several_models_at_once():
     assert_close(found, np.stack(each))
 
 
-@needs_kernels
-def test_covariances_that_repeat_are_those_of_every_step():
+def rotating(precision, state, decay, unit=1.0):
+    """States that turn and decay, in units of their own, and begin far from where their covariance comes to rest."""
     random = np.random.default_rng(4)
-    model = a_model(random, 2, 2, "float32")
-    data = hs.Sequences.of([random.normal(size=(400, 2)).astype("float32")])
-    found = hs.filter(model, data, strategy=hs.Native())
-    _, _, known, _, _ = by_covariances(model, np.asarray(data.values[0], float))
-    assert_close(found.covariance[0], np.stack([P for _, P in known]))
+    turn, _ = np.linalg.qr(random.normal(size=(state, state)))
+    units = unit ** np.linspace(-1, 1, state)
+    decays = np.where(np.arange(state) == 0, decay, 0.9)
+    given = {
+        "transition": (units[:, None] * (turn * decays) @ turn.T) / units,
+        "transition_noise": 0.1 * (1 - decay**2) * np.diag(units**2),
+        "emission": 0.1 * random.normal(size=(2, state)) / units,
+        "emission_noise": np.eye(2),
+        "initial_covariance": 9 * np.diag(units**2),
+        "initial_mean": np.zeros(state),
+        "transition_offset": np.zeros(state),
+        "emission_offset": np.zeros(2),
+    }
+    return hs.LinearGaussian(**{k: np.asarray(v, precision) for k, v in given.items()}), units
+
+
+@needs_kernels
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 5e-5), ("float64", 1e-11)])
+@pytest.mark.parametrize(("state", "decay", "unit"), [(2, 0.9, 1.0), (16, 0.95, 1.0), (3, 0.9999, 1.0), (5, 0.99, 1e3)])
+def test_covariances_at_rest_are_those_of_every_step(precision, tolerance, state, decay, unit):
+    model, units = rotating(precision, state, decay, unit)
+    values = np.random.default_rng(0).normal(size=(1500, 2)).astype(precision)
+    data = hs.Sequences.of([values])
+    known = hs.filter(model, data, strategy=hs.Native())
+    found = hs.smooth(model, data, strategy=hs.Native())
+    _, _, filtered, smoothed, crossed = by_covariances(model, values.astype(float))
+    scale = np.outer(units, units)
+    for covariance, expected in (
+        (known.covariance, np.stack([P for _, P in filtered])),
+        (found.covariance, np.stack([P for _, P in smoothed])),
+        (found.cross_covariance, crossed),
+    ):
+        sizes = np.abs(expected / scale).max((1, 2))[:, None, None]
+        assert np.max(np.abs(covariance[0] - expected) / scale / sizes) < tolerance
 
 
 @needs_kernels
