@@ -251,6 +251,24 @@ def test_growth_without_end_and_starts_on_a_saddle_are_named():
     assert sorted(orbit.kind for orbit in wild.orbits) == ["diverging", "fixed point, unstable"]
 
 
+@pytest.mark.parametrize(
+    ("weight", "nonlinearity"),
+    [
+        ([[1.0]], "tanh"),
+        (np.diag([1.0, 0.5]), "tanh"),
+        (np.diag([0.998, 0.5]), "identity"),
+        (0.999 * rotation(0.3), "tanh"),
+    ],
+)
+def test_states_slowly_on_their_way_to_rest_are_on_no_cycle(weight, nonlinearity):
+    """Along the slow direction the state falls like one over the root of time, or by a thousandth a step."""
+    cell = network(weight, nonlinearity=nonlinearity)
+    starts = np.tile([[0.5, -0.3]], (2, 1))[:, : len(weight)]
+    found = dynamics.limit_cycles(cell, starts=starts, transient=500, steps=500, key=KEY)
+    assert [orbit.kind for orbit in found.orbits] == ["unsettled"] and not found.cycles
+    assert np.isnan(found.orbits[0].period)
+
+
 # -- flow ----------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +317,7 @@ SYMBOLS = hs.RNN(hs.cells.GRU(3, 4, key=jr.key(5)), hs.heads.Categorical(4, 3, k
         (r"starts has shape \(2, 3\)", lambda: dynamics.limit_cycles(SYMBOLS, starts=np.zeros((2, 3)), key=KEY)),
         (r"plane is \(0, 4\); it must be two different numbers", lambda: dynamics.flow(SYMBOLS, plane=(0, 4), key=KEY)),
         (r"the key is 3; it must be", lambda: dynamics.flow(SYMBOLS, key=3)),
+        (r"the key is 3; it must be", lambda: dynamics.limit_cycles(SYMBOLS, key=3)),
         (r"reads vectors, not observations; give input", lambda: dynamics.flow(SYMBOLS.cell, x=1, key=KEY)),
         (r"apart is -1; it must be a positive", lambda: dynamics.fixed_points(SYMBOLS, apart=-1, key=KEY)),
     ],

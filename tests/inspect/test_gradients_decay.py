@@ -168,7 +168,7 @@ def test_lyapunov_exponent_of_one_unit_is_the_mean_logarithm_of_its_slope():
         total += np.log(abs(slope))
         h = np.sin(2.5 * h + 0.4)
     assert found.exponents[0] == pytest.approx(total / 300, abs=1e-6)
-    assert found.verdict == ("chaotic" if total > 0 else "contracting")
+    assert found.verdict == ("expanding" if total > 0 else "contracting")
 
 
 def test_leading_exponents_alone_are_the_same():

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from hiddenstate._types import Array, Float, PRNGKeyArray
+from hiddenstate.core import checked_key
 from hiddenstate.inspect.dynamics.minimise import repeated, settle
 from hiddenstate.inspect.dynamics.motion import motion_of, whole
 from hiddenstate.inspect.dynamics.points import sorted_eigenvalues, starting_states
@@ -42,7 +43,8 @@ class Orbit:
     - ``"fixed point"``, and ``"limit cycle (period p)"``: the same p states again and again, to rounding; with
       ``", unstable"`` where the start lay on it exactly, and no neighbour would end there;
     - ``"limit cycle (closed curve)"``: a curve that is filled without ever coming back, as a turn by an angle that is
-      no fraction of a circle does; the largest Lyapunov exponent is zero, and no other;
+      no fraction of a circle does; the largest Lyapunov exponent is zero, and no other, and late states come near to
+      early ones, unlike those that are slowly on their way to rest;
     - ``"quasi-periodic"``: the same with further exponents of zero, on a torus or on one of many curves side by side;
     - ``"chaos"``: the largest exponent is positive, so that neighbours part;
     - ``"diverging"``: the state grows without end;
@@ -107,7 +109,7 @@ def limit_cycles(
     than 10 / `steps`. Only what attracts states is found so: for unstable fixed points see `fixed_points`.
     """
     motion = motion_of(model, x, input)
-    start_key, frame_key = jr.split(key)
+    start_key, frame_key = jr.split(checked_key(key))
     begun = starting_states(model, motion.size, starts, data, start_key)
     longest, transient, steps = whole("longest", longest), whole("transient", transient, 0), whole("steps", steps, 4)
     steps = max(steps, longest + 1)
@@ -204,17 +206,15 @@ def _turns(motion: Any, points: Array, longest: int) -> Array:
 
 def _aperiodic(visited: np.ndarray, exponents: np.ndarray, zero: float) -> list[Orbit]:
     """What does not come back, sorted by its exponents; orbits on the same set are one."""
-    kinds = np.array([_kind(each, zero) for each in exponents], object)
-    times = np.linspace(0, visited.shape[1] - 1, SAMPLE).astype(int)
+    kinds = np.array([_kind(*each, zero) for each in zip(exponents, visited, strict=True)], object)
+    times = _spread(0, visited.shape[1])
     orbits, left = [], np.arange(len(visited))
     while len(left):
         first = left[0]
         points = visited[first].astype(np.float64)
-        between = _distances(visited[left][:, times].astype(np.float64), points)
-        others = np.abs(times[:, None] - np.arange(len(points))) > 1
-        own = np.where(others, between[0], np.inf).min(axis=1).mean()
-        near = max(2 * own, SAME * float(np.linalg.norm(points.std(axis=0))), float(np.finfo(np.float32).eps))
-        same = (kinds[left] == kinds[first]) & (between.min(axis=2).mean(axis=1) <= near)
+        apart = _distances(visited[left][:, times].astype(np.float64), points).min(axis=2).mean(axis=1)
+        same = (kinds[left] == kinds[first]) & (apart <= _reach(points))
+        same[0] = True
         turning = kinds[first] in (CURVE, "quasi-periodic")
         period = 2 * np.pi / abs(rotation(points)) if turning else np.nan
         none = np.zeros(0, complex)
@@ -223,16 +223,37 @@ def _aperiodic(visited: np.ndarray, exponents: np.ndarray, zero: float) -> list[
     return orbits
 
 
+def _spread(begin: int, end: int) -> np.ndarray:
+    """A few times of an orbit."""
+    return np.linspace(begin, end - 1, SAMPLE).astype(int)
+
+
+def _reach(points: Float[np.ndarray, "point size"]) -> float:
+    """How near a state must come to be on the set that these points lie on: twice as far as they are apart."""
+    times = _spread(0, len(points))
+    others = np.abs(times[:, None] - np.arange(len(points))) > 1
+    own = np.where(others, _distances(points[times][None], points)[0], np.inf).min(axis=1).mean()
+    return max(2 * own, SAME * float(np.linalg.norm(points.std(axis=0))), float(np.finfo(np.float32).eps))
+
+
+def _recurs(visited: Float[np.ndarray, "step size"]) -> bool:
+    """Whether late states come near to early ones again, which those on their way to rest do not."""
+    points = visited.astype(np.float64)
+    early, late = points[: len(points) // 2], points[_spread(3 * len(points) // 4, len(points))]
+    return bool(_distances(late[None], early)[0].min(axis=1).mean() <= _reach(early))
+
+
 def _distances(samples: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Distances (start, sample, point) of samples of each start to the points of one."""
     squares = (samples**2).sum(axis=2)[..., None] + (points**2).sum(axis=1) - 2 * samples @ points.T
     return np.sqrt(np.maximum(squares, 0.0))
 
 
-def _kind(exponents: np.ndarray, zero: float) -> str:
+def _kind(exponents: np.ndarray, visited: np.ndarray, zero: float) -> str:
     if exponents[0] > zero:
         return "chaos"
-    if exponents[0] < -zero:
+    turns = visited.shape[1] > 1 and _recurs(visited)  # one number cannot turn
+    if exponents[0] < -zero or not turns:
         return "unsettled"
     return CURVE if (np.abs(exponents) <= zero).sum() == 1 else "quasi-periodic"
 

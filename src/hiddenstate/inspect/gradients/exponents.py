@@ -28,12 +28,16 @@ class Lyapunov:
 
     @property
     def verdict(self) -> str:
-        """``"chaotic"`` where the greatest exponent is positive, otherwise ``"contracting"``.
+        """What the greatest exponent says: ``"contracting"`` below zero, ``"expanding"`` above, ``"neutral"`` near it.
 
-        Of a model that reads its data, contracting says that it forgets where it started: states that differ come
-        together under the same observations.
+        Near is less than a tenth over the steps seen: a difference of states has changed by less than a tenth at their
+        end. Of a model that reads its data, contracting says that it forgets where it started: states that differ come
+        together under the same observations. Where states stay bounded, expanding is chaos.
         """
-        return "chaotic" if self.exponents[0] > 0 else "contracting"
+        steps = self.running.shape[1] - self.skipped
+        if abs(self.exponents[0]) * steps < 0.1:
+            return "neutral"
+        return "expanding" if self.exponents[0] > 0 else "contracting"
 
 
 def lyapunov(model: SequenceModel, data: Any, count: int | None = None, *, skip: int | None = None) -> Lyapunov:
