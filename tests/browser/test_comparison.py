@@ -47,9 +47,9 @@ def test_sections_tables_and_charts_are_there(page):
 def test_hover_tells_what_was_predicted_and_what_came(page):
     figure = chart(page, "each step predicted from those before it")
     low, high = ends(figure)
-    said = hover(page, figure, (290 - low) / (high - low)).inner_text()
-    assert "step of sunspots: 290" in said
-    assert "142.6" in said  # the sunspots of 1990, counted from 1700
+    said = hover(page, figure, (291 - low) / (high - low)).inner_text()
+    assert "step of sunspots: 291" in said
+    assert "142.6" in said  # the sunspots of 1990, step 1 being 1700
     assert "predicted mean" in said and "90% of the prediction" in said
 
 

@@ -12,20 +12,23 @@ import hiddenstate as hs
 from hiddenstate.inspect import dynamics
 from hiddenstate.report.charts import Arrows, Points
 from hiddenstate.report.drawing import draw_charts
-from hiddenstate.report.dynamics import dynamics_charts, flow_chart, gains_charts
+from hiddenstate.report.dynamics import dynamics_section, ends_table, flow_chart, gains_charts
 
 KEY = jr.key(0)
 DATA = hs.Sequences.of([np.sin(np.arange(40) / 3), np.cos(np.arange(25) / 3)])
 
 
-def network(weight):
-    cell = hs.cells.Vanilla(1, len(weight), key=jr.key(1))
+def network(weight, **options):
+    cell = hs.cells.Vanilla(1, len(weight), key=jr.key(1), **options)
     return hs.cast(eqx.tree_at(lambda c: c.recurrent_weight, cell, jnp.asarray(weight)), "float32")
 
 
 def test_a_page_shows_the_flow_spectra_time_constants_and_currents(tmp_path):
     model = hs.build("leaky", DATA, hidden=4, signs=0.5, key=jr.key(2))
-    charts = dynamics_charts(model, DATA, key=KEY)
+    section = dynamics_section(model, DATA, key=KEY)
+    assert "while its cell reads zeros at every step" in section.text
+    assert section.tables[0].rows[0]["ends in"] == "fixed point"
+    charts = section.charts
     assert [chart.title for chart in charts][:4] == [
         "Where a step leads",
         "Eigenvalues at fixed points",
@@ -59,12 +62,25 @@ def test_one_unit_is_drawn_against_the_diagonal_and_gains_by_steps(tmp_path):
     draw_charts(charts, tmp_path / "plot.svg")
 
 
+def test_a_model_that_cannot_see_nothing_reads_what_it_expects():
+    model = hs.build("multi-particle", DATA, particles=2, hidden=3, key=jr.key(3))
+    section = dynamics_section(model, DATA, key=KEY)
+    assert "while it reads what it expects itself" in section.text and len(section.charts) >= 3
+
+
+def test_growth_without_end_has_no_number_in_the_table():
+    cell = network([[1.1]], nonlinearity="identity")
+    wild = dynamics.limit_cycles(cell, starts=np.array([[1.0]]), key=KEY)
+    assert ends_table(wild).rows == [{"ends in": "diverging", "starts": 1, "steps a turn": None, "exponent": None}]
+
+
 def test_a_model_whose_state_is_no_vector_has_no_charts():
     chain = hs.HMM(
         initial=[0.5, 0.5],
         transition=[[0.9, 0.1], [0.2, 0.8]],
         emission=hs.emissions.Gaussian(means=[0.0, 1.0], covariances=[1.0, 1.0]),
     )
-    assert dynamics_charts(hs.ParticleFilter(chain, 10, key=KEY), DATA, key=KEY) == []
+    with pytest.raises(hs.HiddenStateError, match="takes states of real numbers"):
+        dynamics_section(hs.ParticleFilter(chain, 10, key=KEY), DATA, key=KEY)
     with pytest.raises(hs.DataError):
-        dynamics_charts(chain, np.zeros((3, 2, 2, 2)), key=KEY)
+        dynamics_section(chain, np.zeros((3, 2, 2, 2)), key=KEY)

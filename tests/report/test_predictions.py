@@ -6,7 +6,9 @@ import pytest
 from matplotlib.figure import Figure
 
 import hiddenstate as hs
-from hiddenstate.report import forecasts, predictions
+from hiddenstate.report import forecasts
+from hiddenstate.report.comparison import write_comparison
+from hiddenstate.report.prediction_charts import prediction_charts
 
 SYMBOLS = [np.array([0, 1, 2, 1, 0, 2, 1, 1, 0, 2, 1, 0])] * 2
 GAPS = [np.isin(np.arange(12), (3, 10, 11))] * 2
@@ -23,17 +25,15 @@ def dots(axes):
     return [tuple(place) for place in np.asarray(axes.collections[0].get_offsets()).tolist()]
 
 
-def test_missing_symbols_have_no_dot():
-    axes = Figure().add_subplot()
-    probs = np.full((4, 3), 1 / 3)
-    predictions._draw_symbols(axes, np.arange(5, 9), np.array([2.0, np.nan, 0.0, np.nan]), probs, ("a", "b", "c"))
-    assert dots(axes) == [(5.0, 2.0), (7.0, 0.0)]
-
-
-def test_where_all_is_missing_there_is_a_plot_all_the_same():
-    axes = Figure().add_subplot()
-    predictions._draw_symbols(axes, np.arange(3), np.full(3, np.nan), np.full((3, 2), 0.5), ("a", "b"))
-    assert dots(axes) == []
+@pytest.mark.parametrize("gaps", [[1, 3], [0, 1, 2, 3]])
+def test_missing_symbols_have_no_dot(chain, gaps):
+    data = hs.Sequences.of([np.array([2, 1, 0, 2])], missing=[np.isin(np.arange(4), gaps)])
+    (chart,) = prediction_charts(chain, data, key=jr.key(0))
+    heat, came = chart.layers
+    rows = [np.nan if i in gaps else row for i, row in enumerate((2, 1, 0, 2))]
+    np.testing.assert_array_equal(np.asarray(came.x), [1, 2, 3, 4])
+    np.testing.assert_array_equal(np.asarray(came.y, float), rows)
+    assert np.shape(heat.values)[1] == 4
 
 
 def test_the_past_of_a_forecast_has_no_dot_where_it_is_missing(chain):
@@ -53,5 +53,5 @@ def test_comparisons_of_data_with_gaps_are_drawn(tmp_path):
     schema = hs.Schema((hs.Column("sky", "symbol", 3), hs.Column("visits", "count")), scalar=False)
     data = hs.Sequences.of(rows, schema=schema)
     found = hs.compare(data, ["hmm"], key=jr.key(0), epochs=2)
-    predictions.plot_predictions(found, tmp_path / "predictions.png", key=jr.key(1))
+    write_comparison(found, tmp_path, about={}, key=jr.key(1))
     assert (tmp_path / "predictions.png").stat().st_size > 5_000

@@ -18,15 +18,17 @@ from hiddenstate.core import FileError, Pairs, Sequences
 from hiddenstate.core.storage import VERSION
 from hiddenstate.files import save
 from hiddenstate.learn.compare import Comparison, Row
+from hiddenstate.report.comparison_charts import gain_charts, learning_charts, ranking_charts
 from hiddenstate.report.comparison_page import comparison_page
-from hiddenstate.report.cumulative import plot_cumulative
+from hiddenstate.report.comparison_parts import unit_of
+from hiddenstate.report.drawing import draw_charts
 from hiddenstate.report.forecasts import symbol_names
-from hiddenstate.report.page import write_page
-from hiddenstate.report.predictions import plot_predictions
-from hiddenstate.report.ranking import plot_ranking, unit_of
+from hiddenstate.report.page import Page, write_page
 from hiddenstate.report.tables import to_csv, to_json, write_text
-from hiddenstate.report.training import plot_training
 from hiddenstate.report.windows import observed_values
+
+WIDE = 8.5
+"""Inches."""
 
 FEW = 5
 """So many symbols are named in a sentence."""
@@ -66,18 +68,23 @@ def write_comparison(
     write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", folder / "about.json")
     for name, model in comparison.models.items():
         save(model, folder / "models" / f"{name}.safetensors")
-    if np.isfinite(comparison.rows[0].nats_per_step):
-        _draw_plots(comparison, folder, plots, key)
     page = comparison_page(comparison, meaning(comparison), about=about, key=key, command=command)
     write_page(page, folder / "report.html")
+    if np.isfinite(comparison.rows[0].nats_per_step):
+        _draw_plots(comparison, page, folder, plots)
 
 
-def _draw_plots(comparison: Comparison, folder: Path, form: str, key: PRNGKeyArray) -> None:
-    plot_ranking(comparison, folder / f"ranking.{form}")
-    plot_training(comparison, folder / f"training.{form}")
-    if not isinstance(comparison.test, Pairs):
-        plot_predictions(comparison, folder / f"predictions.{form}", key=key)
-        plot_cumulative(comparison, folder / f"cumulative.{form}")
+def _draw_plots(comparison: Comparison, page: Page, folder: Path, form: str) -> None:
+    """The charts of the page that most want to be shown, each kind in a file of its own."""
+    predicted = [chart for section in page.sections if section.title == "Predictions" for chart in section.charts]
+    draw_charts(ranking_charts(comparison), folder / f"ranking.{form}")
+    for name, charts in (
+        ("training", learning_charts(comparison)),
+        ("predictions", predicted),
+        ("cumulative", gain_charts(comparison)),
+    ):
+        if charts:
+            draw_charts(charts, folder / f"{name}.{form}", columns=1, width=WIDE)
 
 
 def print_ranking(comparison: Comparison) -> None:

@@ -6,9 +6,7 @@ from hiddenstate.core import Pairs
 from hiddenstate.learn.compare import Comparison, Row
 from hiddenstate.report import style
 from hiddenstate.report.charts import Chart, Layer, Line, Points, Rule
-from hiddenstate.report.cumulative import scored
-from hiddenstate.report.ranking import is_far, unit_of
-from hiddenstate.report.training import curve_of, range_of
+from hiddenstate.report.comparison_parts import curve_of, is_far, range_of, scored, unit_of
 
 MOST_POINTS = 2000
 """Longer lines of gains are thinned out to so many steps."""

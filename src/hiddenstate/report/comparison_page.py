@@ -20,6 +20,7 @@ from hiddenstate.report.comparison_charts import (
     ranking_charts,
     timing_charts,
 )
+from hiddenstate.report.comparison_parts import unit_of
 from hiddenstate.report.model_sections import (
     calibration_section,
     forecast_section,
@@ -28,7 +29,6 @@ from hiddenstate.report.model_sections import (
     state_section,
 )
 from hiddenstate.report.page import Page, Section, Table
-from hiddenstate.report.ranking import unit_of
 
 BEST = 2
 """So many of the best models are looked at closely."""

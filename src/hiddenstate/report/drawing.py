@@ -23,11 +23,11 @@ FEW_POWERS = 300.0
 """A logarithmic axis whose end is less than so many times its beginning has few powers of ten."""
 
 
-def draw_charts(charts: Sequence[Chart], path: str | Path, *, columns: int = 2) -> None:
-    """Draw charts side by side, so many in a row, into a file (.png, .svg, .pdf)."""
+def draw_charts(charts: Sequence[Chart], path: str | Path, *, columns: int = 2, width: float = WIDTH) -> None:
+    """Draw charts side by side, so many in a row and each of so many inches, into a file (.png, .svg, .pdf)."""
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
-    with style.canvas(path, WIDTH * columns, HEIGHT * rows) as figure:
+    with style.canvas(path, width * columns, HEIGHT * rows) as figure:
         places = figure.subplots(rows, columns, squeeze=False).ravel()
         for place, chart in zip(places, charts, strict=False):
             draw_chart(place, chart)

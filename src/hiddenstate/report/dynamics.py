@@ -5,13 +5,15 @@ from typing import Any
 
 import jax.random as jr
 import numpy as np
+import polars as pl
 
 from hiddenstate._types import PRNGKeyArray
-from hiddenstate.core import DataError, HiddenStateError, SequenceModel
+from hiddenstate.core import DataError, HiddenStateError, SequenceModel, has
 from hiddenstate.inference import sequences_for
 from hiddenstate.inspect import dynamics
-from hiddenstate.inspect.dynamics.motion import known_states, motion_of
+from hiddenstate.inspect.dynamics.motion import known_states, motion_of, own_cell
 from hiddenstate.report.charts import Arrows, Chart, Heat, Layer, Line, Points, Rule
+from hiddenstate.report.page import Section, Table
 
 _SEQUENCES, _STEPS, _SIZE = 16, 200, 128  # of what is looked at for a page; longer states have no fixed points there
 _LINES = 6  # units that are drawn as lines of their own
@@ -20,34 +22,61 @@ _GONE = 0.1  # a shorter time constant leaves less than a ten-thousandth after o
 _COLOURS = {"attractor": 2, "saddle": 1, "repeller": 3, "centre": 4, "marginal": 5, "slow point": 6}
 
 
-def dynamics_charts(model: SequenceModel, data: Any, *, key: PRNGKeyArray) -> list[Chart]:
-    """What a page of one model shows of its dynamics: none where its state is no vector of real numbers.
+def dynamics_section(model: SequenceModel, data: Any, *, key: PRNGKeyArray) -> Section:
+    """What a page of one model shows of its dynamics; HiddenStateError where its state is no vector of real numbers.
 
-    The flow and its fixed points are those while a network reads zeros, or while a model that can do so sees nothing.
+    The flow and its fixed points are those while a network's cell reads zeros, while a model that can do so sees
+    nothing, or else while a model reads what it expects itself.
     """
     data = sequences_for(model, data)
     part = data.select(np.argsort(-data.lengths, kind="stable")[:_SEQUENCES]).window(0, _STEPS)
-    try:
-        size = motion_of(model).size
-    except HiddenStateError:
-        return []
+    x, reading = _same(model)
+    size = motion_of(model, x).size
     charts: list[Chart] = []
+    tables: list[Table] = []
     if size <= _SIZE:
         flow_key, point_key, cycle_key = jr.split(key, 3)
-        field = dynamics.flow(model, data=part, grid=101 if size == 1 else 15, key=flow_key)
-        points = dynamics.fixed_points(model, starts=64, data=part, iterations=50, key=point_key)
-        ends = dynamics.limit_cycles(model, starts=8, data=part, transient=500, steps=500, longest=32, key=cycle_key)
+        field = dynamics.flow(model, x=x, data=part, grid=101 if size == 1 else 15, key=flow_key)
+        points = dynamics.fixed_points(model, x=x, starts=64, data=part, iterations=50, key=point_key)
+        ends = dynamics.limit_cycles(
+            model, x=x, starts=8, data=part, transient=500, steps=500, longest=32, key=cycle_key
+        )
         charts += [
             flow_chart(field, points=points, orbits=ends, paths=known_states(model, part)[:1, :_PATH]),
             spectrum_chart(points),
         ]
-    charts.append(time_constants_chart(dynamics.time_constants(model, part)))
+        tables = [ends_table(ends)]
+    charts.append(time_constants_chart(dynamics.time_constants(model, part, x=x)))
     try:
         charts += rate_charts(dynamics.rates(model, part))
     except HiddenStateError as error:
         if isinstance(error, DataError):
             raise
-    return charts
+    return Section(
+        "Dynamics",
+        f"Where the state goes by itself, and how fast, while {reading} at every step.",
+        charts,
+        tables=tables,
+    )
+
+
+def _same(model: SequenceModel) -> tuple[str | None, str]:
+    """What stands for the same observation at every step, and how to say so."""
+    if own_cell(model) is not None:
+        return None, "its cell reads zeros"
+    if has(model, "prepare_partial"):
+        return None, "nothing is observed"
+    return "own", "it reads what it expects itself"
+
+
+def ends_table(found: dynamics.LimitCycles) -> Table:
+    """Where states end up, that of most starts first."""
+    known = pl.when(pl.col("period", "exponent").is_finite()).then(pl.col("period", "exponent"))
+    rows = [
+        {"ends in": row["kind"], "starts": row["starts"], "steps a turn": row["period"], "exponent": row["exponent"]}
+        for row in found.frame().with_columns(known).to_dicts()
+    ]
+    return Table(rows, "Where states end up that start where data have led, and the largest Lyapunov exponent there.")
 
 
 def flow_chart(
@@ -174,7 +203,7 @@ def time_constants_chart(found: dynamics.TimeConstants, note: str = "") -> Chart
 
 
 def rate_charts(reading: dynamics.RateReading, sequence: int = 0, unit: int | None = None) -> list[Chart]:
-    """Firing rates over time, the currents into one unit (the one with the largest), and excitation by unit."""
+    """Firing rates over time, the currents into one unit (whose rate varies most), and the weights between units."""
     rates = reading.rates[sequence]
     time = np.arange(1, len(rates) + 1)
     busiest = np.argsort(-np.nanstd(rates, axis=0))
@@ -192,7 +221,7 @@ def rate_charts(reading: dynamics.RateReading, sequence: int = 0, unit: int | No
     ]
     counts = {kind: reading.kinds.count(kind) for kind in ("excitatory", "inhibitory", "mixed", "silent")}
     counted = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-    order = np.argsort(-np.nan_to_num(reading.shares, nan=-1.0), kind="stable")
+    units = np.arange(len(reading.kinds))
     return [
         Chart(
             "Firing rates", "step", "rate relative to baseline", [*firing, Rule(0.0, colour="grey")],
@@ -205,8 +234,8 @@ def rate_charts(reading: dynamics.RateReading, sequence: int = 0, unit: int | No
         ),
         Chart(
             "Synaptic weights", "from unit", "to unit",
-            [Heat(np.arange(len(order)), np.arange(len(order)), reading.weight[:, order], label="weight")],
-            note=f"Columns sorted by their share of excitation: {counted} units.",
+            [Heat(units, units, reading.weight, label="weight", signed=True)],
+            note=f"What each unit gives to each, excitation in blue and inhibition in orange: {counted} units.",
         ),
     ]  # fmt: skip
 

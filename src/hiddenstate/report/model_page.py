@@ -13,7 +13,7 @@ from hiddenstate.core.storage import VERSION
 from hiddenstate.inspect import beliefs
 from hiddenstate.learn.scores import score_of, step_nats
 from hiddenstate.report.beliefs import belief_charts
-from hiddenstate.report.dynamics import dynamics_charts
+from hiddenstate.report.dynamics import dynamics_section
 from hiddenstate.report.gradients import gradient_charts
 from hiddenstate.report.model_sections import (
     LEFT_OUT,
@@ -28,7 +28,7 @@ from hiddenstate.report.page import Page, Section, Table
 FEWEST = 10
 MOST_SEQUENCES = 200
 MOST_STEPS = 500
-"""Of longer data, gradients, dynamics and beliefs look at so much."""
+"""How fast a model settles is seen on so much of longer data."""
 
 
 def model_page(
@@ -62,7 +62,7 @@ def model_page(
     if not isinstance(data, Pairs):
         made["States and beliefs"] = lambda: state_section({name: model}, data)
         made["Gradients"] = lambda: _gradients(model, data, keys["gradients"])
-        made["Dynamics"] = lambda: _dynamics(model, data, keys["dynamics"])
+        made["Dynamics"] = lambda: dynamics_section(model, data, key=keys["dynamics"])
         made["How fast it settles"] = lambda: _settling(name, model, data, keys["beliefs"])
     sections = side_by_side(made, announce)
     if sections[0].text.startswith(LEFT_OUT):
@@ -117,10 +117,3 @@ def _gradients(model: Any, data: Any, key: PRNGKeyArray) -> Section:
     if not charts:
         raise HiddenStateError("no sequence is long enough for a gradient through time.")
     return Section("Gradients", "How far back gradients reach, and what the state remembers.", charts)
-
-
-def _dynamics(model: Any, data: Any, key: PRNGKeyArray) -> Section:
-    charts = dynamics_charts(model, data, key=key)
-    if not charts:
-        raise HiddenStateError(f"the state of {name_of(model)} is no vector of real numbers.")
-    return Section("Dynamics", "Where the state goes by itself, and how fast.", charts)

@@ -64,7 +64,7 @@ def _probs(predicted: Any, column: Column, i: int, drawn: np.ndarray) -> np.ndar
 
 
 def _shown(column: Column, window: Window, i: int, probs: np.ndarray | None, drawn: np.ndarray) -> dict[str, Any]:
-    seen, steps = observed_values(window.data, 0, i)[window.first :], window.steps
+    seen, steps = observed_values(window.data, 0, i)[window.first :], window.steps + 1
     if column.kind == "symbol":
         assert probs is not None
         return _symbols(column, steps[:MOST_CELLS], seen[:MOST_CELLS], probs[:MOST_CELLS])
@@ -156,10 +156,10 @@ def _forecast_chart(
     column, horizon = data.schema.columns[i], future.horizon
     origin = int(past.lengths[place])
     begun = max(0, origin - (horizon if column.kind == "symbol" else 2 * horizon))
-    steps, ahead = np.arange(begun, origin + horizon), np.arange(origin, origin + horizon)
+    steps, ahead = np.arange(begun, origin + horizon) + 1, np.arange(origin, origin + horizon) + 1
     seen = observed_values(data, row, i)[begun : origin + horizon]
     axis = f"step of {data.names[row]}"
-    edge = Rule(origin - 0.5, "x", colour="grey")
+    edge = Rule(origin + 0.5, "x", colour="grey")
     if column.kind == "symbol":
         shown = _symbols(column, steps, seen, symbol_probs(future, data, i)[place])
         return Chart(title, axis, "", [*shown["layers"], edge], y_names=shown["y_names"])

@@ -25,7 +25,7 @@ MOST_NUMBERS = 5e7
 """States of more numbers than these are not computed for a page."""
 
 Draw = Callable[[int, np.ndarray], Chart]
-"""The chart of one sequence, by its number, at some steps."""
+"""The chart of one sequence, by its number, at some steps. Steps are counted from one, states and units from zero."""
 
 
 def state_slides(models: Mapping[str, Any], data: Sequences) -> Slides:
@@ -56,11 +56,11 @@ def _observations(data: Sequences, number: int, steps: np.ndarray) -> Chart:
     axis = f"step of {data.names[number]}"
     if columns[0].kind == "symbol" and len(columns) == 1:
         names = [visible(name) for name in symbol_names(columns[0])]
-        layer = Points(steps, observed_values(data, number, 0)[steps], colour="ink")
+        layer = Points(steps + 1, observed_values(data, number, 0)[steps], colour="ink")
         return Chart("Observations", axis, "", [layer], y_names=names)
     layers = [
         Line(
-            steps,
+            steps + 1,
             observed_values(data, number, i)[steps],
             name=column.name if len(columns) > 1 else "",
             colour="ink" if len(columns) == 1 else i,
@@ -94,8 +94,8 @@ def _probabilities(name: str, probs: np.ndarray, data: Sequences) -> Draw:
     count = min(probs.shape[-1], MOST_UNITS)
 
     def draw(number: int, steps: np.ndarray) -> Chart:
-        heat = Heat(steps, np.arange(count), probs[number, steps, :count].T, label="probability", limits=(0, 1))
-        names = [f"state {k + 1}" for k in range(count)]
+        heat = Heat(steps + 1, np.arange(count), probs[number, steps, :count].T, label="probability", limits=(0, 1))
+        names = [f"state {k}" for k in range(count)]
         return Chart(f"{name}: belief", f"step of {data.names[number]}", "", [heat], y_names=names)
 
     return draw
@@ -108,8 +108,8 @@ def _means(name: str, mean: np.ndarray, deviation: np.ndarray | None, data: Sequ
             middle = mean[number, steps, k]
             if deviation is not None:
                 reach = 2 * deviation[number, steps, k]
-                layers.append(Band(steps, middle - reach, middle + reach, colour=k))
-            layers.append(Line(steps, middle, name=f"z{k + 1}", colour=k))
+                layers.append(Band(steps + 1, middle - reach, middle + reach, colour=k))
+            layers.append(Line(steps + 1, middle, name=f"state {k}", colour=k))
         note = "" if deviation is None else "Bands are two standard deviations of the belief to each side."
         return Chart(f"{name}: belief", f"step of {data.names[number]}", "hidden variable", layers, note=note)
 
@@ -137,7 +137,7 @@ def _cells(title: str, numbers: np.ndarray, data: Sequences) -> Draw:
     note = f"The first {count} of {numbers.shape[-1]} numbers." if numbers.shape[-1] > count else ""
 
     def draw(number: int, steps: np.ndarray) -> Chart:
-        heat = Heat(steps, np.arange(1, count + 1), numbers[number, steps, :count].T, label="activity", signed=True)
+        heat = Heat(steps + 1, np.arange(count), numbers[number, steps, :count].T, label="activity", signed=True)
         return Chart(title, f"step of {data.names[number]}", "unit", [heat], note=note)
 
     return draw
