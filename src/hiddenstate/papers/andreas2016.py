@@ -215,7 +215,9 @@ def _approaches(means: dict[int, list[dict[str, Any]]]) -> Claim:
             for units in falls
         ),
         falls[max(falls)] >= 5,
-        "Smaller networks stop where their form does not fit the model's update.",
+        "Smaller networks stop where their form does not fit the model's update."
+        if means[min(falls)][-1]["divergence"] > 2 * means[max(falls)][-1]["divergence"]
+        else "",
     )
 
 

@@ -241,7 +241,7 @@ def plot(tables: Tables) -> list[Chart]:
                 line("chance", "chance", "grey", dashed=True),
             ],
             x_scale="log",
-            note="Accuracies fall together; agreement falls too.",
+            note="The share of steps at which predictions are right, and at which the two agree.",
         ),
         Chart(
             "Parameters",

@@ -62,7 +62,7 @@ def _old_cells_grow(rows: list[dict[str, Any]]) -> Claim:
         "between 0.7 and 1.3).",
         ", ".join(f"{cell} as length to the {power:.2f}" for cell, power in powers.items()) + ".",
         all(0.7 < power < 1.3 for power in powers.values()),
-        "At short lengths what a call costs at all keeps the power below one.",
+        "At short lengths what a call costs at all keeps the power below one." if min(powers.values()) < 0.9 else "",
     )
 
 
@@ -80,9 +80,9 @@ def _nearly_flat(rows: list[dict[str, Any]], cell: str) -> Claim:
         holds,
         ""
         if holds
-        else f"The scan has {2 * np.log2(lengths[-1]):.0f} dependent steps in place of {lengths[-1]}, but twice the "
-        "work and more. Time stays flat while there are idle processors to do it; a machine with a few cores is busy "
-        "from the shortest length on.",
+        else f"The scan has {2 * np.log2(lengths[-1]) - 1:.0f} dependent steps in place of {lengths[-1]}, but twice "
+        "the work and more. Time stays flat while there are idle processors to do it; a machine with a few cores is "
+        "busy from the shortest length on.",
     )
 
 

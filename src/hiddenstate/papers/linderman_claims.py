@@ -164,7 +164,9 @@ def _recalled(recall: list[dict[str, Any]]) -> Claim:
         "an LSTM gives a symbol back more often than a vanilla network (by at least 0.2; chance is 0.25).",
         f"Accuracy, mean and standard error over {len(means['LSTM'])} beginnings: {said}.",
         holds,
-        "" if holds else "With so many updates both learn it, or neither does.",
+        ""
+        if holds
+        else f"{'Both learn' if means['vanilla'].mean() > 0.6 else 'Neither learns'} it with so many updates.",
     )
 
 

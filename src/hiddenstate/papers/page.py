@@ -17,8 +17,8 @@ def reproduction_page(found: Sequence[Reproduction], command: str = "") -> Page:
     claims = [claim for one in found for claim in one.claims]
     held = sum(claim.holds for claim in claims)
     summary = (
-        f"{held} of {len(claims)} claims hold in this run. Every figure below was computed in it; where a claim does "
-        f"not hold, the line below says why. hiddenstate {VERSION}, jax {jax.__version__}."
+        f"{held} of {len(claims)} claims hold in this run. Every figure below was computed in it; where the run shows "
+        f"why a claim does not hold, the line below says so. hiddenstate {VERSION}, jax {jax.__version__}."
     )
     sections = [_section(one) for one in found]
     overview = [_overview(found)] if len(found) > 1 else []
@@ -58,5 +58,5 @@ def _section(found: Reproduction) -> Section:
         found.charts,
         [*tables, sizes, seconds],
         verdicts=verdicts,
-        commands=[found.command],
+        commands=[found.command] if found.command else [],
     )

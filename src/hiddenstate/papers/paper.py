@@ -108,10 +108,6 @@ class Notebook:
             write_bytes(self._path(name), json.dumps(content).encode())
         return found
 
-    def checkpoint(self, name: str) -> Path | None:
-        """A path for the checkpoint of a long training inside a part; None where nothing is kept."""
-        return None if self._folder is None else self._folder / f"{_file_name(name)}.checkpoint.safetensors"
-
     def _path(self, name: str) -> Path:
         assert self._folder is not None
         return self._folder / f"{_file_name(name)}.json"

@@ -32,7 +32,7 @@ PAPERS: dict[str, str] = {
 }
 """The module of each figure or claim, by the name it has on the command line."""
 
-Size = Literal["quick", "full"]
+Size = Literal["quick", "full", "custom"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,8 @@ class Reproduction:
 
     @property
     def command(self) -> str:
-        """What to type for the same run."""
-        return f"hiddenstate reproduce {self.name} --{self.size} --seed {self.seed}"
+        """What to type for the same run; nothing where its sizes were made in Python."""
+        return "" if self.size == "custom" else f"hiddenstate reproduce {self.name} --{self.size} --seed {self.seed}"
 
 
 def paper(name: str) -> Paper:
@@ -65,7 +65,7 @@ def paper(name: str) -> Paper:
 
 def reproduce(
     name: str,
-    size: Size = "quick",
+    size: Literal["quick", "full"] = "quick",
     *,
     seed: int = 0,
     folder: str | Path | None = None,
@@ -82,6 +82,7 @@ def reproduce(
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise HiddenStateError(f"seed is {seed!r}; it must be a whole number.")
     module = paper(name)
+    run: Size = size if config is None else "custom"
     config = (module.QUICK if size == "quick" else module.FULL) if config is None else config
     if type(config) is not type(module.QUICK):
         raise HiddenStateError(
@@ -93,7 +94,7 @@ def reproduce(
         name,
         module.TITLE,
         module.SOURCE,
-        size,
+        run,
         seed,
         asdict(config),
         tuple(module.claims(tables)),
@@ -104,7 +105,7 @@ def reproduce(
 
 
 def write_reproduction(found: Reproduction, folder: str | Path, *, plots: Literal["png", "svg"] = "png") -> None:
-    """Write claims.json, a CSV file for each table, and plot.png (or plot.svg) into a folder."""
+    """Write result.json, a CSV file for each table, and plot.png (or plot.svg) into a folder."""
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,4 @@
-"""Recurrent networks as variational Bayesian models: a bound that is reached, noise that vanishes, several "
-"particles."""
+"""Recurrent networks as variational Bayesian models: a bound that is reached, noise that vanishes, many particles."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -268,7 +267,9 @@ def _starts_suffice(tables: Tables, task: str) -> Claim:
             "to tell what the past told, as a single state has."
         )
     if task == "redrawn" and not holds:
-        note += " The second draw of a mode finds them together: a start is of use only as long as it is remembered."
+        note += (
+            " The second draw of a mode finds them nearer together: a start is of use only as long as it is remembered."
+        )
     return Claim(
         "Different learned starts allow particles to explore different modes despite the same dynamics (section "
         "3.1): as printed, without biases of their own, they take a quarter of what one state of that size lacks "
@@ -384,5 +385,5 @@ def _distance_chart(tables: Tables) -> Chart:
         "mean distance between two",
         lines,
         y_scale="log",
-        note="Particles that differ only in their first vector come together; with biases of their own they do not.",
+        note="Solid: particles that differ in their first vector only. Dashed: with biases of their own.",
     )

@@ -41,7 +41,7 @@ def _skips(tables: Tables) -> Claim:
         "no skips",
         "skips in time",
         "Skip connections in time improve longer-term retention (the same slide)",
-        "Both begin with Glorot weights; orthogonal ones help a network to recall without skips as well.",
+        "Both begin with Glorot weights.",
     )
 
 
