@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "isa.h"
+#include "memory.h"
 #include "registry.h"
 #include "streaming/streaming.h"
 #include "threads.h"
@@ -21,5 +22,6 @@ NB_MODULE(_kernels, module) {
   module.def("instruction_set", [] { return hs::runnable()[size_t(hs::isa())]; });
   module.def("use_instruction_set", &hs::use);
   module.def("limit_threads", &hs::limit_threads);
+  module.def("keep_memory", &hs::keep_memory);
   hs::define_streams(module);
 }

@@ -171,6 +171,7 @@ void slopes(const Copying<T>& chain, const CopySlopes<T>& in, int64_t i) {
 template <class T>
 void smooth(const Copying<T>& chain, const CopySmooth<T>& in, int64_t i) {
   const Sequence<T> own(chain, i);
+  if (own.time == 0) return;
   const int64_t states = chain.states, last = std::max<int64_t>(own.length - 1, 0);
   const T stay = *chain.stay;
   const States<T> fresh(states, chain.fresh);
@@ -246,6 +247,7 @@ template <class T>
 void draw(const Copying<T>& chain, const CopyDraw<T>& in, int64_t i) {
   constexpr int W = Lanes<T>::count;
   const Sequence<T> own(chain, i);
+  if (own.time == 0) return;
   const int64_t last = std::max<int64_t>(own.length - 1, 0);
   const T stay = *chain.stay;
   int32_t* const path = in.path + i * own.time;

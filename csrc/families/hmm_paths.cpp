@@ -219,6 +219,7 @@ void best(const HmmBest<T>& in, int64_t begin, int64_t end) {
 
 template <class T>
 void draw_one(const HmmDraw<T>& in, int64_t sequence) {
+  if (in.time == 0) return;
   constexpr int W = Lanes<T>::count;
   const int64_t states = in.states, pitch = pitch_of<T>(states), length = in.lengths[sequence];
   const int64_t from = sequence * in.time, size = in.time * states;

@@ -82,7 +82,7 @@ void factors(const KalmanFactors<T>& in) {
   const int64_t time = in.system.time, n = in.system.state, m = in.system.event;
   Chain<T> chain(in.system);
   read<T>(chain.root, in.start, int(n));
-  Rest<T> rest(chain.root, chain.before, int(n));
+  Rest<T> rest(chain.root, chain.before, int(n), true);
   int64_t t = 0;
   for (; t < time && !rest.reached(t); ++t) {
     write<T>(in.predicted + t * n * n, chain.root, int(n));

@@ -93,7 +93,7 @@ void chain(const SmootherChain<T>& in) {
   turn<T>(gain, turned, n);
   multiply<T>(gain, turned, covariance, n);
   write<T>(in.covariance + (in.time - 1) * n * n, covariance, n);
-  Rest<T> rest(covariance, before, n);
+  Rest<T> rest(covariance, before, n, false);
   bool rested = false;
   for (int64_t t = in.time - 2; t >= 0; --t) {
     if (!rested && rest.reached(in.time - 2 - t) && repeats<T>(in, t, t + rest.period)) {

@@ -1,5 +1,7 @@
 #include "kernels/kalman.h"
 
+#include <algorithm>
+
 #include "handlers/binding.h"
 #include "isa.h"
 #include "registry.h"
@@ -14,7 +16,7 @@ namespace {
 // sequences run together changes nothing in what is computed.
 int64_t together(const ffi::ThreadPool& pool, int64_t sequences, int64_t number_bytes) {
   const int64_t lanes = kalman_table().bytes / number_bytes, threads = threads_of(pool);
-  const int64_t share = (sequences + threads - 1) / threads;
+  const int64_t share = std::max<int64_t>(1, (sequences + threads - 1) / threads);
   return share < lanes ? share : lanes;
 }
 

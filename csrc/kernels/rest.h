@@ -15,7 +15,8 @@ class Rest {
  public:
   int64_t period = 0;
 
-  Rest(Columns<T> now, Columns<T> marked, int size) : now_(now), marked_(marked), size_(size) {}
+  // Of a covariance, or of its root.
+  Rest(Columns<T> now, Columns<T> marked, int size, bool root) : now_(now), marked_(marked), size_(size), root_(root) {}
 
   // Asked at every step t = 0, 1, ... in turn.
   bool reached(int64_t t) {
@@ -35,22 +36,28 @@ class Rest {
 
   size_t bytes() const { return sizeof(T) * size_t(size_) * size_t(now_.padded); }
 
-  // Rows are measured by their own length, so that the units of a state do not matter.
+  // Entries are measured by deviations, so that the units of a state do not matter: those of a covariance by the product
+  // of two, those of a root by that of their row, which is its length. Nothing that is not finite is settled.
   bool near() const {
+    constexpr T fine = UNITS * std::numeric_limits<T>::epsilon();
+    T deviation[LARGEST_ROOT];
     for (int i = 0; i < size_; ++i) {
-      T length = 0, moved = 0;
-      for (int j = 0; j < size_; ++j) {
-        const T step = std::abs(now_.at(i, j) - marked_.at(i, j));
-        length += now_.at(i, j) * now_.at(i, j);
-        moved = step > moved ? step : moved;
-      }
-      if (!(moved <= UNITS * std::numeric_limits<T>::epsilon() * std::sqrt(length))) return false;
+      T square = 0;
+      for (int j = 0; j < size_; ++j) square += now_.at(i, j) * now_.at(i, j);
+      deviation[i] = std::sqrt(root_ ? square : now_.at(i, i));
+      if (!(deviation[i] <= std::numeric_limits<T>::max())) return false;
     }
+    for (int i = 0; i < size_; ++i)
+      for (int j = 0; j < size_; ++j) {
+        const T due = fine * deviation[i] * (root_ ? T(1) : deviation[j]);
+        if (!(std::abs(now_.at(i, j) - marked_.at(i, j)) <= due)) return false;
+      }
     return true;
   }
 
   const Columns<T> now_, marked_;
   const int size_;
+  const bool root_;
   int64_t at_ = 0, limit_ = 1;
 };
 

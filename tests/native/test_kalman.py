@@ -168,43 +168,99 @@ def test_inputs_and_several_models_at_once():
     assert_close(found, np.stack(each))
 
 
-def rotating(precision, state, decay, unit=1.0):
+def rotating(state, decay, unit=1.0):
     """States that turn and decay, in units of their own, and begin far from where their covariance comes to rest."""
     random = np.random.default_rng(4)
     turn, _ = np.linalg.qr(random.normal(size=(state, state)))
     units = unit ** np.linspace(-1, 1, state)
     decays = np.where(np.arange(state) == 0, decay, 0.9)
+    transition = (units[:, None] * (turn * decays) @ turn.T) / units
+    noise = 0.1 * (1 - decay**2) * np.diag(units**2)
+    return transition, noise, 0.1 * random.normal(size=(2, state)) / units, 9 * np.diag(units**2)
+
+
+def mixed_units():
+    """A fast state of a million, and one that holds a millionth of it beside a slow part of its own."""
+    mix = np.array([[1e6, 0.0], [1.0, 1.0]])
+    noise = mix @ np.diag([1.0, 0.02]) @ mix.T
+    return (
+        mix @ np.diag([0.2, 0.995]) @ np.linalg.inv(mix),
+        noise,
+        np.array([[1e-6, 0.0], [-1e-6, 1.0]]),
+        9 * mix @ mix.T,
+    )
+
+
+season = np.array([[-1.0, -1, -1], [1, 0, 0], [0, 1, 0]])
+AT_REST = {
+    "two": rotating(2, 0.9),
+    "sixteen": rotating(16, 0.95),
+    "slow": rotating(3, 0.9999),
+    "units": rotating(5, 0.99, 1e3),
+    "mixed units": mixed_units(),
+    "nearly constant level": (np.eye(1), 1e-8 * np.eye(1), np.ones((2, 1)), np.eye(1)),
+    "quarters": (season, np.diag([0.1, 1e-6, 1e-6]), np.array([[1.0, 0, 0], [0.5, 0, 0]]), np.eye(3)),
+    "observed explosion": (np.array([[1.05]]), np.eye(1), np.ones((2, 1)), np.eye(1)),
+    "unseen walk": (np.eye(2), np.eye(2), np.array([[1.0, 0], [0.5, 0]]), np.eye(2)),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("float64", 1e-11)])
+@pytest.mark.parametrize("name", AT_REST)
+def test_covariances_at_rest_are_those_of_every_step(name, precision, tolerance):
+    transition, noise, emission, first = AT_REST[name]
+    state = len(transition)
     given = {
-        "transition": (units[:, None] * (turn * decays) @ turn.T) / units,
-        "transition_noise": 0.1 * (1 - decay**2) * np.diag(units**2),
-        "emission": 0.1 * random.normal(size=(2, state)) / units,
+        "transition": transition,
+        "transition_noise": noise,
+        "emission": emission,
         "emission_noise": np.eye(2),
-        "initial_covariance": 9 * np.diag(units**2),
+        "initial_covariance": first,
         "initial_mean": np.zeros(state),
         "transition_offset": np.zeros(state),
         "emission_offset": np.zeros(2),
     }
-    return hs.LinearGaussian(**{k: np.asarray(v, precision) for k, v in given.items()}), units
-
-
-@needs_kernels
-@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 5e-5), ("float64", 1e-11)])
-@pytest.mark.parametrize(("state", "decay", "unit"), [(2, 0.9, 1.0), (16, 0.95, 1.0), (3, 0.9999, 1.0), (5, 0.99, 1e3)])
-def test_covariances_at_rest_are_those_of_every_step(precision, tolerance, state, decay, unit):
-    model, units = rotating(precision, state, decay, unit)
+    model = hs.LinearGaussian(**{k: np.asarray(v, precision) for k, v in given.items()})
     values = np.random.default_rng(0).normal(size=(1500, 2)).astype(precision)
     data = hs.Sequences.of([values])
     known = hs.filter(model, data, strategy=hs.Native())
     found = hs.smooth(model, data, strategy=hs.Native())
     _, _, filtered, smoothed, crossed = by_covariances(model, values.astype(float))
-    scale = np.outer(units, units)
-    for covariance, expected in (
-        (known.covariance, np.stack([P for _, P in filtered])),
-        (found.covariance, np.stack([P for _, P in smoothed])),
-        (found.cross_covariance, crossed),
+    filtered, smoothed = (np.stack([P for _, P in moments]) for moments in (filtered, smoothed))
+    for covariance, expected, own in (
+        (known.covariance, filtered, filtered),
+        (found.covariance, smoothed, smoothed),
+        (found.cross_covariance, crossed, smoothed[:-1]),
     ):
-        sizes = np.abs(expected / scale).max((1, 2))[:, None, None]
-        assert np.max(np.abs(covariance[0] - expected) / scale / sizes) < tolerance
+        deviations = np.sqrt(np.diagonal(own, axis1=1, axis2=2))
+        scale = deviations[:, :, None] * deviations[:, None]
+        assert np.max(np.abs(covariance[0] - expected) / scale) < tolerance
+
+
+@needs_kernels
+@pytest.mark.parametrize("lengths", [[1], [2], [1, 1], [33], [65, 65]])
+@pytest.mark.parametrize("size", [1, 32])
+def test_short_chains_and_the_largest_states(lengths, size):
+    random = np.random.default_rng(6)
+    model = a_model(random, size, size, "float64")
+    data = some_data(random, model, lengths, missing=False)
+    logs, filtered, smoothed, _ = natively(model, data.arrays())
+    for i in range(len(lengths)):
+        expected, _, known, smooth, crossed = by_covariances(model, np.asarray(data.values[i]))
+        assert_close(logs[i], expected)
+        for found, wanted in ((filtered, known), (smoothed, smooth)):
+            assert_close(found.mean[i], np.stack([m for m, _ in wanted]))
+            assert_close(found.covariance[i], np.stack([P for _, P in wanted]))
+        assert_close(smoothed.cross_covariance[i], crossed)
+
+
+@needs_kernels
+def test_no_sequence_at_all_gives_no_numbers():
+    model = a_model(np.random.default_rng(7), 2, 1, "float64")
+    data = hs.Sequences.of([np.zeros((3, 1))] * 2)
+    arrays = jax.tree.map(lambda a: a[:0], data.arrays())
+    assert [a.shape[0] for a in jax.tree.leaves(natively(model, arrays))].count(0) >= 4
 
 
 @needs_kernels

@@ -12,8 +12,14 @@ from typing import NamedTuple
 import jax
 
 OFF, SET, THREADS = "HIDDENSTATE_NATIVE", "HIDDENSTATE_INSTRUCTIONS", "HIDDENSTATE_THREADS"
+MEMORY, KEPT = "HIDDENSTATE_MEMORY", 512
+"""So many megabytes of freed memory a process keeps for its next calls, unless the variable says another number."""
+
 BUILD = "HIDDENSTATE_KERNELS"
 """The path of another build of the kernels, such as one with sanitizers."""
+
+
+MOST_DIGITS = 6
 
 
 class SettingError(ValueError):
@@ -34,7 +40,9 @@ def available() -> Availability:
     """Whether the compiled kernels run in this process, and why not where they do not.
 
     Set ``HIDDENSTATE_NATIVE=0`` to do without them, ``HIDDENSTATE_INSTRUCTIONS`` to one of `instruction_sets` to run
-    another than the best, ``HIDDENSTATE_THREADS`` to use fewer threads than XLA has.
+    another than the best, ``HIDDENSTATE_THREADS`` to use fewer threads than XLA has. With kernels the process keeps up
+    to 512 megabytes of memory that was freed, since clearing it for every call takes longer than many a kernel:
+    ``HIDDENSTATE_MEMORY`` is another number of megabytes, 0 to leave that to the C library.
 
     >>> hs.native.available()  # doctest: +SKIP
     Availability(there=True, reason='compiled kernels for avx512.')
@@ -65,7 +73,7 @@ def limited(*, instructions: str | None = None, threads: int | None = None) -> I
     try:
         yield
     finally:
-        _configure(module, before, _threads_asked() if threads is not None else None)
+        _configure(module, before, _asked(THREADS, "threads to use") if threads is not None else None)
 
 
 @cache
@@ -82,9 +90,17 @@ def _loaded() -> tuple[ModuleType | None, Availability]:
             f"the compiled kernels are not there ({error}): no C++ compiler was found when hiddenstate was installed."
         )
         return None, Availability(False, reason)
-    _configure(_kernels, os.environ.get(SET), _threads_asked())
-    for name, handler in _kernels.handlers().items():
-        jax.ffi.register_ffi_target(f"hiddenstate_{name}", handler, platform="cpu")
+    _configure(_kernels, os.environ.get(SET), _asked(THREADS, "threads to use, 0 for all that XLA has"))
+    kept = _asked(MEMORY, "megabytes of freed memory to keep, 0 to leave that to the C library", KEPT)
+    if kept:
+        _kernels.keep_memory(kept)
+    try:
+        for name, handler in _kernels.handlers().items():
+            jax.ffi.register_ffi_target(f"hiddenstate_{name}", handler, platform="cpu")
+    except Exception as error:  # whatever XLA says of kernels that were compiled for another version of it
+        words = " ".join(str(error).split())
+        reason = f"the compiled kernels do not fit this jaxlib, install hiddenstate anew: {words}"
+        return None, Availability(False, reason)
     return _kernels, Availability(True, f"compiled kernels for {_kernels.instruction_set()}.")
 
 
@@ -106,8 +122,8 @@ def _configure(module: ModuleType, instructions: str | None, threads: int | None
         module.limit_threads(threads)
 
 
-def _threads_asked() -> int:
-    asked = os.environ.get(THREADS, "0")
-    if not asked.isdigit():
-        raise SettingError(f"{THREADS} is {asked!r}; it must be a whole number; 0 stands for all threads that XLA has.")
+def _asked(name: str, meaning: str, default: int = 0) -> int:
+    asked = os.environ.get(name, str(default))
+    if not asked.isdigit() or len(asked) > MOST_DIGITS:
+        raise SettingError(f"{name} is {asked!r}; it must be a whole number: {meaning}.")
     return int(asked)
