@@ -21,7 +21,7 @@ import hiddenstate as hs
 from hiddenstate.core import PairArrays, has, partition
 from hiddenstate.inference import arrays_for, masked_log_probs
 from hiddenstate.networks.pooling import AttentionPooling, LastPooling
-from laws.laws import close, tolerance, trees_close
+from laws.laws import by_kernels, close, tolerance, trees_close
 from laws.registry import HEADS, perturbed
 
 LENGTHS = 3, 1, 2
@@ -234,7 +234,8 @@ encoder_decoder("lstm both", "gru", "categorical", "input")
 
 def strategies(model) -> list:
     cells = [n for n in jax.tree.leaves(model, is_leaf=_is_cell) if _is_cell(n)]
-    return [hs.Sequential(), *([hs.Associative()] if all(has(cell, "combine") for cell in cells) else [])]
+    kernels = [hs.Native()] if all(by_kernels(cell) for cell in cells) else []
+    return [hs.Sequential(), *([hs.Associative()] if all(has(cell, "combine") for cell in cells) else []), *kernels]
 
 
 def _is_cell(node) -> bool:

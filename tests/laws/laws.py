@@ -37,7 +37,16 @@ def strategies(model) -> list:
     for strategy, capability in ((hs.Associative(), "combine"), (hs.Independent(), "state_after")):
         if all(has(part, capability) for part in (model.layers() if has(model, "layers") else (model,))):
             found.append(strategy)
-    return found
+    return found + by_kernels(model)
+
+
+def by_kernels(model) -> list:
+    """The strategy of compiled kernels, where they can run the model."""
+    try:
+        hs.Native().check(model)
+    except hs.StrategyError:
+        return []
+    return [hs.Native()]
 
 
 LENGTH = 4

@@ -42,8 +42,13 @@ def loop(cell: Any, start: Any, elements: Any, valid: Any) -> Any:
 
 
 def shaken(cell: Any, random: np.random.Generator) -> Any:
-    """The cell with all parameters moved, so that none is zero."""
-    return jax.tree.map(lambda a: a + 0.5 * random.normal(size=a.shape) if eqx.is_inexact_array(a) else a, cell)
+    """The cell with all parameters moved, so that none is zero; with many units by less, so that it is not chaotic."""
+
+    def moved(a):
+        size = 0.5 * min(1.0, (8 / a.shape[-1]) ** 0.5) if a.ndim > 1 else 0.5
+        return a + size * random.normal(size=a.shape)
+
+    return jax.tree.map(lambda a: moved(a) if eqx.is_inexact_array(a) else a, cell)
 
 
 def cast(tree: Any, precision: str) -> Any:
@@ -100,6 +105,11 @@ def assert_reads_inputs(cell: Any, lengths: list[int], seed: int, by: Run = loop
     random = np.random.default_rng(seed)
     cell = shaken(cell, random)
     _assert_equal(from_inputs, by, cell, inputs_of(cell, lengths, random), seed)
+
+
+def read_together(few: int, *many: int) -> list[Any]:
+    """Units and lengths: with few units inputs of 48 steps are read at once, with many units and sequences of fewer."""
+    return [(few, [110, 49, 48, 1, 0]), *((units, [14, 13, 12, 7, 1, 0] * 2) for units in many)]
 
 
 def _assert_equal(kernel: Run, oracle: Run, cell: Any, batch: tuple[Any, Any, Any], seed: int) -> None:

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 import hiddenstate as hs
 from native.kernels import needs_kernels
-from native.networks import assert_equals_loop, assert_maps, assert_reads_inputs, assert_rows_are_alone
+from native.networks import (
+    assert_equals_loop,
+    assert_maps,
+    assert_reads_inputs,
+    assert_rows_are_alone,
+    read_together,
+)
 
 
 def gru(units, seed=0, **options):
@@ -39,8 +45,9 @@ def test_inputs_are_read_by_the_kernel(reset, sizes, lengths, biases, seed):
 
 
 @needs_kernels
-def test_inputs_of_more_steps_than_are_read_together():
-    assert_reads_inputs(gru(3), [27, 12, 1, 0], 0)
+@pytest.mark.parametrize(("units", "lengths"), read_together(3, 70, 320))
+def test_inputs_of_more_steps_than_are_read_together(units, lengths):
+    assert_reads_inputs(gru(units), lengths, 0)
 
 
 @needs_kernels

@@ -21,7 +21,7 @@ from native.kernels import assert_close, assert_threads_agree, needs_kernels
 each_precision = pytest.mark.parametrize("precision", ["float32", "float64"])
 few = settings(max_examples=5, deadline=None)
 chains = given(
-    states=st.integers(1, 40),
+    states=st.one_of(st.integers(1, 40), st.sampled_from([65, 100, 257])),
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=7),
     zeros=st.booleans(),
     seed=st.integers(0, 99),

@@ -17,6 +17,7 @@ from native.networks import (
     cast,
     from_inputs,
     inputs_of,
+    read_together,
     shaken,
 )
 
@@ -46,8 +47,9 @@ def test_inputs_are_read_by_the_kernel(options, sizes, lengths, seed):
 
 
 @needs_kernels
-def test_inputs_of_more_steps_than_are_read_together():
-    assert_reads_inputs(lstm(3), [27, 12, 1, 0], 0)
+@pytest.mark.parametrize(("units", "lengths"), read_together(3, 70, 256))
+def test_inputs_of_more_steps_than_are_read_together(units, lengths):
+    assert_reads_inputs(lstm(units), lengths, 0)
 
 
 @needs_kernels

@@ -1,6 +1,7 @@
 """Kernels under what JAX does to functions: scans, recomputation, arrays that lie on several devices."""
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -38,6 +39,45 @@ print("the same")
 def test_arrays_on_several_devices():
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     run = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True)
+    assert run.stdout == "the same\n", run.stderr
+
+
+MAPPED = """
+import equinox as eqx, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import AxisType, PartitionSpec
+import hiddenstate as hs
+from hiddenstate.core import Steps, partition
+
+random, batch = np.random.default_rng(0), PartitionSpec("batch")
+mesh = jax.make_mesh((2,), ("batch",), axis_types=(AxisType.Auto,))
+series = hs.Sequences.of([random.normal(size=8)])
+chain = hs.HMM([0.5, 0.5], [[0.9, 0.1], [0.3, 0.7]], hs.emissions.Gaussian(means=[0.0, 1.0], covariances=[1.0, 1.0]))
+kalman = hs.build("linear-gaussian", series, states=2, key=jax.random.key(0))
+networks = [hs.build(name, series, hidden=4, key=jax.random.key(1)) for name in ("vanilla", "gru", "lstm", "mingru")]
+
+def log_probs(model, x, strategy):
+    if not isinstance(model, hs.RNN):
+        return model.score_sequence(model.initial(), Steps(x, None, None, None), strategy)[0]
+    return jax.vmap(lambda h, y: model.readout(h).log_prob(y))(hs.unroll(model, x, strategy).states, x)
+
+for model in (chain, kalman, *networks):
+    learned, rest = partition(hs.cast(model, jnp.float32))
+    xs = jnp.asarray(random.normal(size=(4, 6)), jnp.float32)
+    total = lambda m, xs, way: jax.vmap(lambda x: log_probs(eqx.combine(m, rest), x, way))(xs).sum()
+    due = jax.grad(total)(learned, xs, hs.Sequential())
+    for way in (hs.Sequential(), hs.Native()):
+        slope = lambda m, xs: jax.grad(lambda m: jax.lax.psum(total(m, xs, way), "batch"))(m)
+        run = jax.shard_map(slope, mesh=mesh, in_specs=(PartitionSpec(), batch), out_specs=PartitionSpec())
+        same = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+        jax.tree.map(same, jax.jit(run)(learned, xs), due)
+print("the same")
+"""
+
+
+@needs_kernels
+def test_weights_that_devices_share_get_the_gradient_of_all_sequences():
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    run = subprocess.run([sys.executable, "-c", MAPPED], env=environment, capture_output=True, text=True)
     assert run.stdout == "the same\n", run.stderr
 
 
@@ -110,12 +150,39 @@ def test_without_kernels_everything_is_as_before_and_says_why():
     assert second == "Sequential(checkpoint=False)"
 
 
-@pytest.mark.parametrize(("name", "value"), [("HIDDENSTATE_NATIVE", "no"), ("HIDDENSTATE_THREADS", "-2")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HIDDENSTATE_NATIVE", "no"), ("HIDDENSTATE_THREADS", "-2"), ("HIDDENSTATE_MEMORY", "1e9")],
+)
 @needs_kernels
 def test_a_wrong_setting_is_refused(name, value):
     code = "import hiddenstate as hs; hs.native.available()"
     run = subprocess.run([sys.executable, "-c", code], env={**os.environ, name: value}, capture_output=True, text=True)
     assert f"SettingError: {name} is {value!r}; it must be" in run.stderr
+
+
+RESULTS = """
+import jax, jax.numpy as jnp, hiddenstate as hs
+from pathlib import Path
+
+hs.native.available()
+kept = lambda: int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) >> 10
+blocks = [jnp.ones(5 << 20).block_until_ready() for _ in range(8)]  # of 20 megabytes
+full = kept()
+del blocks
+print(full - kept())
+"""
+
+
+@needs_kernels
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps memory as it likes")
+def test_memory_that_was_freed_is_kept_for_the_next_call():
+    given_back = {}
+    for megabytes in ("512", "0"):
+        environment = {**os.environ, "HIDDENSTATE_MEMORY": megabytes}
+        run = subprocess.run([sys.executable, "-c", RESULTS], env=environment, capture_output=True, text=True)
+        given_back[megabytes] = int(run.stdout)
+    assert given_back["512"] < 40 < 80 < given_back["0"], given_back
 
 
 @needs_kernels

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 import hiddenstate as hs
 from hiddenstate.core import has
 from native.kernels import needs_kernels
-from native.networks import assert_equals_loop, assert_maps, assert_reads_inputs, assert_rows_are_alone, cast
+from native.networks import (
+    assert_equals_loop,
+    assert_maps,
+    assert_reads_inputs,
+    assert_rows_are_alone,
+    cast,
+    read_together,
+)
 
 CELLS = {"vanilla": hs.cells.Vanilla, "leaky": hs.cells.Leaky}
 LEARNED = {"vanilla": {}, "leaky": {"learn_time_constants": True, "time_constants": (1.0, 5.0)}}
@@ -45,8 +52,9 @@ def test_inputs_are_read_by_the_kernel(name, sizes, lengths, seed):
 
 @needs_kernels
 @each_cell
-def test_inputs_of_more_steps_than_are_read_together(name):
-    assert_reads_inputs(cell_of(name, 3), [27, 12, 1, 0], 0)
+@pytest.mark.parametrize(("units", "lengths"), read_together(3, 256))
+def test_inputs_of_more_steps_than_are_read_together(name, units, lengths):
+    assert_reads_inputs(cell_of(name, units), lengths, 0)
 
 
 @needs_kernels

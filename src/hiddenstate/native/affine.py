@@ -5,6 +5,7 @@ from functools import partial
 import jax
 
 from hiddenstate._types import Array, Float, Shaped
+from hiddenstate.native.manual import adjoints_alike
 from hiddenstate.native.operation import Operation, call, lengths_of, like
 
 FORMS = ("plain", "decay", "logarithms")
@@ -47,6 +48,6 @@ def _pull(options, kept, cotangents):
     return d_start, d_a, d_b, None
 
 
-_differentiable.defvjp(_keep, _pull)
+_differentiable.defvjp(_keep, adjoints_alike(_pull))
 _forward = Operation("affine_forward", _run, shared=0, derivative=_differentiable)
 _backward = Operation("affine_backward", _run_back, shared=0)

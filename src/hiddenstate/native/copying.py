@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
+from hiddenstate.native.manual import adjoints_alike
 from hiddenstate.native.operation import Operation, call, lengths_of, like
 
 
@@ -138,7 +139,7 @@ def _pull(options, kept, cotangents):
     return d_stay.sum(1)[:, None], d_fresh.sum(1), d_belief, d_seen, None
 
 
-_differentiable.defvjp(_keep, _pull)
+_differentiable.defvjp(_keep, adjoints_alike(_pull))
 _forward = Operation("copying_forward", _run_forward, shared=2, derivative=_differentiable)
 _kept = Operation("copying_kept", _run_kept, shared=2)
 _slopes = Operation("copying_slopes", _run_slopes, shared=2)

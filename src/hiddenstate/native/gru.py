@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
+from hiddenstate.native.manual import adjoints_alike
 from hiddenstate.native.operation import Operation, call, lengths_of, like
 from hiddenstate.native.reading import Reading, parts_of, pulled, pulled_shape, steps_of
 from hiddenstate.native.weights import NONE, weight_gradients
@@ -80,7 +81,7 @@ def _pull(options, kept, cotangents):
     return d_weight, *d_outside[:2], d_own, d_start, *d_outside[2:], None
 
 
-_differentiable.defvjp(_keep, _pull)
+_differentiable.defvjp(_keep, adjoints_alike(_pull))
 _forward = Operation("gru_forward", lambda *x, **o: _run(*x, **o)[:2], shared=4, derivative=_differentiable)
 _keeping = Operation("gru_keeping", partial(_run, keep=True), shared=4)
 _backward = Operation("gru_backward", _run_back, shared=2, spares=3)

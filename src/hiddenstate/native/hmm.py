@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
+from hiddenstate.native.manual import adjoints_alike
 from hiddenstate.native.operation import Operation, call, lengths_of, like
 
 
@@ -137,7 +138,7 @@ def _pull(options, kept, cotangents):
     return d_matrix.sum(1), d_belief, d_seen, None
 
 
-_differentiable.defvjp(_keep, _pull)
+_differentiable.defvjp(_keep, adjoints_alike(_pull))
 _forward = Operation("hmm_forward", _run, shared=1, derivative=_differentiable)
 _slopes = Operation("hmm_slopes", _run_slopes, shared=1)
 _smooth = Operation("hmm_smooth", _run_smooth, shared=1)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from hiddenstate._types import Array, Float, Shaped
+from hiddenstate.native.manual import adjoints_alike
 from hiddenstate.native.operation import Operation, call, lengths_of, like
 from hiddenstate.native.reading import Reading, parts_of, pulled, pulled_shape, steps_of
 from hiddenstate.native.weights import NONE, after, none_like, weight_gradients
@@ -84,7 +85,7 @@ def _pull(options, kept, cotangents):
     return d_weight, *d_outside[:2], d_peephole, d_start_c, d_start_h, *d_outside[2:], None
 
 
-_differentiable.defvjp(_keep, _pull, symbolic_zeros=True)
+_differentiable.defvjp(_keep, adjoints_alike(_pull), symbolic_zeros=True)
 _forward = Operation("lstm_forward", _run, shared=4, derivative=_differentiable, spares=0)
 _keeping = Operation("lstm_keeping", partial(_run, keep=True), shared=4)
 _backward = Operation("lstm_backward", _run_back, shared=3, spares=3)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
+from hiddenstate.native.manual import adjoints_alike
 from hiddenstate.native.operation import Operation, call, lengths_of, like
 from hiddenstate.native.reading import pulled_shape
 from hiddenstate.native.weights import NONE, weight_gradients
@@ -70,7 +71,7 @@ def _pull(options, kept, cotangents):
     return d_weight, d_bias if bias.size else jnp.zeros_like(bias), d_start, d_inputs, None
 
 
-_differentiable.defvjp(_keep, _pull)
+_differentiable.defvjp(_keep, adjoints_alike(_pull))
 _forward = Operation("minimal_forward", _run, shared=2, derivative=_differentiable)
 _keeping = Operation("minimal_keeping", partial(_run, keep=True), shared=2)
 _backward = Operation("minimal_backward", _run_back, shared=1, spares=2)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Shaped
+from hiddenstate.native.manual import adjoints_alike
 from hiddenstate.native.operation import Operation, call, lengths_of
 
 
@@ -75,6 +76,6 @@ def _value_slopes(centres, offsets, inverse, slopes, values):
     return pull - jnp.einsum("gstk,gki->gsti", slopes, square, precision="highest") * (values - middle[:, :, None])
 
 
-_differentiable.defvjp(_keep, _pull)
+_differentiable.defvjp(_keep, adjoints_alike(_pull))
 _densities = Operation("normal_densities", _run_densities, shared=4, derivative=_differentiable)
 _moments = Operation("normal_moments", _run_moments, shared=3)

@@ -12,12 +12,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, partial_eval
 
 from hiddenstate._types import Array
 from hiddenstate.native.library import available
+from hiddenstate.native.manual import alike, shaped
 
 
 class Operation:
@@ -54,7 +54,7 @@ class Operation:
         kinds = {str(a.dtype) for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)}
         if len(kinds) > 1:
             raise TypeError(f"a kernel got numbers of {' and '.join(sorted(kinds))}; all must be of one precision.")
-        return self.primitive.bind(*arrays, options=options)
+        return self.primitive.bind(*alike(*arrays), options=options)
 
     def single(self, *arrays: Array, options: tuple = ()) -> list[Array]:
         """The results for one sequence, of arrays without leading axes."""
@@ -69,11 +69,11 @@ class Operation:
         ]
         if any(axis is not None for axis in axes[: self.shared]):
             out = self(*(a.reshape(size * a.shape[1], *a.shape[2:]) for a in first), options=options)
-            out = [a.reshape(size, a.shape[0] // size, *a.shape[1:]) for a in out]
+            out = [a.reshape(size, first[0].shape[1], *a.shape[1:]) for a in out]
         else:
             each = [_fold_sequences(a) for a in first[self.shared :]]
             out = self(*arrays[: self.shared], *each, options=options)
-            out = [a.reshape(a.shape[0], size, a.shape[1] // size, *a.shape[2:]) for a in out]
+            out = [a.reshape(a.shape[0], size, first[-1].shape[2], *a.shape[2:]) for a in out]
             out = [jnp.moveaxis(a, 1, 0) for a in out]
         return out, [0] * len(out)
 
@@ -126,7 +126,7 @@ def _fold_sequences(a: Array) -> Array:
 
 def _abstract(compute, *avals, options):
     shapes = jax.eval_shape(partial(compute, options=options), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
-    return [ShapedArray(s.shape, s.dtype) for s in shapes]
+    return [shaped(avals, s) for s in shapes]
 
 
 def _spare(compute, number, used, eqn):

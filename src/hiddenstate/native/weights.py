@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from hiddenstate._types import Array, Float
+from hiddenstate.native.manual import alike, shaped
 from hiddenstate.native.operation import call
 
 NONE = (0,)
@@ -32,7 +32,7 @@ def bilinear(
     """A product of two arrays that says itself how it is mapped (as a batching rule) and pulled back to each factor."""
     product = Primitive(f"hiddenstate_{name}")
     product.def_impl(jax.jit(compute))
-    product.def_abstract_eval(lambda *factors: _shaped(jax.eval_shape(compute, *map(_described, factors))))
+    product.def_abstract_eval(lambda *factors: shaped(factors, jax.eval_shape(compute, *map(_described, factors))))
     mlir.register_lowering(product, mlir.lower_fun(compute, multiple_results=False))
     batching.primitive_batchers[product] = over_many
     ad.defbilinear(product, pull_first, pull_second)
@@ -43,7 +43,7 @@ def summed_outer(
     outputs: Float[Array, "row output"], inputs: Float[Array, "row input"]
 ) -> Float[Array, "output input"]:
     """``outputs^T inputs``: the outer products of all rows, summed."""
-    return _summed_outer.bind(outputs, inputs)
+    return _summed_outer.bind(*alike(outputs, inputs))
 
 
 def _outer(outputs, inputs):
@@ -96,7 +96,7 @@ def weight_gradients(
     """By the kernel, in one pass over the adjoints of all steps; `seen` reaches the first `seen_outputs` only."""
     count = d_outputs.shape[1] * d_outputs.shape[2]
     rows = [a.reshape(a.shape[0], count, a.shape[-1]) for a in (d_outputs, seen, read)]
-    return WeightGradients(*_gradients.bind(*rows, seen_outputs=seen_outputs or d_outputs.shape[-1]))
+    return WeightGradients(*_gradients.bind(*alike(*rows), seen_outputs=seen_outputs or d_outputs.shape[-1]))
 
 
 def _compute_gradients(d_outputs, seen, read, *, seen_outputs):
@@ -123,7 +123,7 @@ def _gradients_primitive() -> Primitive:
     found.def_impl(jax.jit(_compute_gradients, static_argnames="seen_outputs"))
     found.def_abstract_eval(
         lambda *arrays, seen_outputs: [
-            _shaped(a)
+            shaped(arrays, a)
             for a in jax.eval_shape(partial(_compute_gradients, seen_outputs=seen_outputs), *map(_described, arrays))
         ]
     )
@@ -141,10 +141,6 @@ def after(
 
 def _described(array: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
-
-
-def _shaped(array: Any) -> ShapedArray:
-    return ShapedArray(array.shape, array.dtype)
 
 
 _gradients = _gradients_primitive()

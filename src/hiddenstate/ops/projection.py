@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float
+from hiddenstate.native.manual import alike
 from hiddenstate.native.weights import bilinear, summed_outer
 
 
 def project(weight: Float[Array, "output input"], x: Float[Array, " input"]) -> Float[Array, " output"]:
     """``weight @ x``."""
     kind = jnp.result_type(weight, x)
-    return _project.bind(x.astype(kind)[None], weight.astype(kind))[0]
+    return _project.bind(*alike(x.astype(kind)[None], weight.astype(kind)))[0]
 
 
 def _rows(x, weight):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Element, Shaped, State
 from hiddenstate.core import Recurrence, StrategyError
+from hiddenstate.native.manual import carried
 from hiddenstate.strategies.strategy import Strategy, Unrolled, square_root_chunk
 
 
@@ -48,5 +49,6 @@ class Sequential(Strategy):
                 new = jax.tree.map(lambda a, b: jnp.where(inside, a, b), new, state)
             return new, state
 
-        final, states = jax.lax.scan(advance, state, (elements, valid))
+        begun = carried(state, recurrence, elements, valid)
+        final, states = jax.lax.scan(advance, begun, (elements, valid))
         return Unrolled(states, final)

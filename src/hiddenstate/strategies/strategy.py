@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from hiddenstate._types import Array, Element, Shaped, State
 from hiddenstate.core import Recurrence, Steps, StrategyError, has
+from hiddenstate.native.manual import carried
 
 
 class Unrolled(NamedTuple):
@@ -95,7 +96,7 @@ def in_chunks(
     whole = time - time % chunk
     head, tail = (jax.tree.map(part, steps) for part in (lambda a: a[:whole], lambda a: a[whole:]))
     folded = jax.tree.map(lambda a: a.reshape(whole // chunk, chunk, *a.shape[1:]), head)
-    state, out = jax.lax.scan(jax.checkpoint(run), state, folded)
+    state, out = jax.lax.scan(jax.checkpoint(run), carried(state, folded), folded)
     out = jax.tree.map(lambda a: a.reshape(whole, *a.shape[2:]), out)
     if whole < time:
         state, rest = jax.checkpoint(run)(state, tail)

@@ -36,6 +36,7 @@ from hiddenstate.latent.hmm.recursions import Chain
 from hiddenstate.latent.hmm.results import Lagged, Smoothed, Statistics, last_of, pairs_of, pasts_of
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
 from hiddenstate.native import streaming
+from hiddenstate.native.manual import carried
 from hiddenstate.native.particle import Symbols
 from hiddenstate.ops.derivatives import differentiated_as
 from hiddenstate.ops.simplex import safe_log
@@ -182,7 +183,7 @@ class HMM(SequenceModel):
         elif isinstance(strategy, Native):
             evidence, final = compiled.score(chain, belief, seen, steps.valid)
         else:
-            scored: Any = recursions.score(chain.varying, chain.operator, belief, seen, steps.valid)
+            scored: Any = recursions.score(chain.varying, *carried((chain.operator, belief, seen)), steps.valid)
             evidence, final = scored
         return evidence, final if past is None else Lagged(final, last_of(steps, past))
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from hiddenstate._types import Array, Float, PRNGKeyArray, Shaped
+from hiddenstate.native.manual import carried
 from hiddenstate.ops.simplex import safe_log
 
 
@@ -90,7 +91,8 @@ def forward(
             moved, evidence = jnp.where(inside, moved, belief), jnp.where(inside, evidence, 0.0)
         return moved, (belief, filtered, evidence)
 
-    final, (predicted, filtered, evidence) = jax.lax.scan(advance, belief, (log_likelihoods, valid, chain.per_step))
+    begun = carried(belief, chain.operator, log_likelihoods, valid)
+    final, (predicted, filtered, evidence) = jax.lax.scan(advance, begun, (log_likelihoods, valid, chain.per_step))
     return Forward(predicted, filtered, evidence, final)
 
 

@@ -15,6 +15,7 @@ from jax.scipy.linalg import solve_triangular
 
 from hiddenstate._types import Array, Float
 from hiddenstate.latent.linear_gaussian.system import Belief, System, conditioned, held, merged, propagated
+from hiddenstate.native.manual import carried
 from hiddenstate.ops.gaussian import LOG_TWO_PI, diffuse_direction, outer, semidefinite_root, triangular
 
 
@@ -47,7 +48,7 @@ def log_probs_of(
 
     `run` is another way to compute what `forward` does, by default that.
     """
-    found: Any = _log_probs_of(diagonal, run, sequence, belief)
+    found: Any = _log_probs_of(diagonal, run, *carried((sequence, belief)))
     return found
 
 
