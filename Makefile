@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 
-.PHONY: help compare test test-slow test-plain check docs bench native sanitize clean
+.PHONY: help compare test test-slow test-plain test-uncompiled check docs bench native sanitize clean
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,12 @@ test-slow: $(VENV)/.native  ## Run the tests that `make test` leaves out
 
 test-plain: $(VENV)/.installed  ## Run all tests, the slow ones too, as on a machine without the kernels
 	HIDDENSTATE_NATIVE=0 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-uncompiled:  ## Install into an environment of its own as where there is no compiler, and run the laws there
+	$(PYTHON) -m venv build/uncompiled
+	CC=/bin/false CXX=/bin/false build/uncompiled/bin/python -m pip install --quiet --disable-pip-version-check '.[test]'
+	build/uncompiled/bin/python -c 'import hiddenstate as hs; assert not hs.native.available(); print(hs.native.available().reason)'
+	build/uncompiled/bin/python -m pytest -n 2 --dist loadgroup -m 'not slow' tests/laws tests/native tests/strategies
 
 check: $(VENV)/.installed  ## Lint, format, types, and the direction of imports
 	$(BIN)/ruff check .
