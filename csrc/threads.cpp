@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 
@@ -42,7 +43,12 @@ class Shared {
     for (int64_t p = 0; p < count_; ++p) {
       Part& part = parts_[(own + p) % count_];
       for (int64_t i = part.next.fetch_add(1); i < part.end; i = part.next.fetch_add(1)) {
-        (*task_)(i);
+        try {
+          (*task_)(i);
+        } catch (...) {
+          std::lock_guard<std::mutex> lock(mutex_);
+          if (!failure_) failure_ = std::current_exception();
+        }
         if (done_.fetch_add(1) + 1 == tasks_) {
           std::lock_guard<std::mutex> lock(mutex_);
           finished_.notify_all();
@@ -51,9 +57,11 @@ class Shared {
     }
   }
 
+  // Raises what the first task raised that did.
   void wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     finished_.wait(lock, [&] { return done_.load() == tasks_; });
+    if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
@@ -76,6 +84,7 @@ class Shared {
   std::atomic<int64_t> done_{0};
   std::mutex mutex_;
   std::condition_variable finished_;
+  std::exception_ptr failure_;
 };
 
 }  // namespace

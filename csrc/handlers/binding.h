@@ -1,6 +1,7 @@
 // What XLA has to know of a handler, read off its parameters.
 #pragma once
 #include <cstdint>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -51,7 +52,11 @@ auto bind(ffi::Error (*function)(Parameters...), Names... names) {
   const char* const all[] = {names..., nullptr};
   const auto prepared = [function](Parameters... parameters) {
     (use_large_pages(parameters), ...);
-    return function(parameters...);
+    try {
+      return function(parameters...);
+    } catch (const std::bad_alloc&) {
+      return ffi::Error(ffi::ErrorCode::kResourceExhausted, "a kernel found too little memory to work in.");
+    }
   };
   return bind_rest(prepared, ffi::Ffi::Bind(), all, static_cast<Parameters*>(nullptr)...);
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <new>
 
 #include "kernels/logarithm.h"
 #include "kernels/vec.h"
@@ -41,7 +42,7 @@ HS_INLINE void put(T* p, Row<T, W> v) {
 
 template <class T, int W>
 HS_INLINE void halves(Row<T, W> v, Row<T, W / 2>& low, Row<T, W / 2>& high) {
-#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector)
+#ifdef HS_SHUFFLES
   if constexpr (W == 16) {
     low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
     high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -128,7 +129,9 @@ template <class T>
 class Buffer {
  public:
   explicit Buffer(int64_t size)
-      : memory_(static_cast<T*>(std::aligned_alloc(64, (size_t(size) * sizeof(T) + 127) / 64 * 64)), std::free) {}
+      : memory_(static_cast<T*>(std::aligned_alloc(64, (size_t(size) * sizeof(T) + 127) / 64 * 64)), std::free) {
+    if (!memory_) throw std::bad_alloc();
+  }
   T* get() const { return memory_.get(); }
 
  private:

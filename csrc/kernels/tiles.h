@@ -11,7 +11,7 @@ namespace HS_ISA {
 // of N items of U numbers each.
 template <class T, int U, int N, bool ODD, int... P>
 HS_INLINE Vec<T> dealt(Vec<T> a, Vec<T> b, std::integer_sequence<int, P...>) {
-#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector)
+#ifdef HS_SHUFFLES
   return __builtin_shufflevector(
       a, b, (P / U % N < N / 2 ? 0 : Lanes<T>::count) + P / (U * N) * (U * N) + (P / U % (N / 2) * 2 + ODD) * U + P % U...);
 #else

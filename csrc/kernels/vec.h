@@ -23,6 +23,12 @@
 
 #define HS_INLINE inline __attribute__((always_inline))
 
+#ifdef __has_builtin  // which GCC knows from 10 on
+#if __has_builtin(__builtin_shufflevector)
+#define HS_SHUFFLES
+#endif
+#endif
+
 namespace hs {
 namespace HS_ISA {
 

@@ -188,6 +188,37 @@ def test_memory_that_was_freed_is_kept_for_the_next_call():
     assert given_back["512"] < 40 < 80 < given_back["0"], given_back
 
 
+SCARCE = """
+import resource, jax, numpy as np, hiddenstate as hs
+from pathlib import Path
+
+random, states, steps = np.random.default_rng(0), 64, 1_000_000
+emission = hs.emissions.Poisson(rates=np.arange(1.0, states + 1))
+model = hs.HMM(np.ones(states) / states, random.dirichlet(np.ones(states), states), emission)
+few, many = (hs.Sequences.of([random.poisson(5, n)]) for n in (50, steps))
+hs.most_likely_states(model, few)
+used = int(Path("/proc/self/status").read_text().split("VmSize:")[1].split()[0]) << 10
+for megabytes in range(200, 2000, 50):
+    resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20), resource.RLIM_INFINITY))
+    try:
+        jax.block_until_ready(hs.most_likely_states(model, many).states)
+        print("found")
+        break
+    except jax.errors.JaxRuntimeError as error:
+        print(error)
+"""
+
+
+@needs_kernels
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as on Linux")
+def test_too_little_memory_is_an_error_and_no_end_of_the_process():
+    run = subprocess.run([sys.executable, "-c", SCARCE], capture_output=True, text=True)
+    said = run.stdout.splitlines()
+    assert run.returncode == 0 and said[-1] == "found", run.stderr
+    assert any("a kernel found too little memory to work in" in line for line in said), said
+
+
 @needs_kernels
 def test_an_instruction_set_that_is_not_there_is_named():
     with (
