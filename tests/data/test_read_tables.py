@@ -251,7 +251,7 @@ CASES = [
     ("t.csv", "a,b\n1,2\n", {"columns": "a", "inputs": "a"}, DataError, "column 'a' is named twice"),
     ("t.csv", "a,a\n1,2\n", {}, FileError, "two columns called 'a'"),
     ("t.csv", "1.5,2\n1,2\n", {}, FileError, "not column names; add a header, or read it with header=False"),
-    ("t.csv", "a,b\n1,2\n3\n", {}, FileError, "row 2 has 1 fields, but there are 2 columns"),
+    ("t.csv", "a,b\n1,2\n3\n", {}, FileError, "row 2 has 1 field, but there are 2 columns"),
     ("t.csv", "a,b\n1,2\n3,4,5\n", {}, FileError, "row 2 has 3 fields, but there are 2 columns"),
     ("t.csv", "a,b\n1,2\n3,4,5\n", {"wide": True}, FileError, "row 2 has 3 fields, but"),
     ("t.csv", 'a,b\n"1,2\n', {}, FileError, "row 1 has|no readable table"),

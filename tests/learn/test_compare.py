@@ -117,7 +117,7 @@ def test_standard_errors_cover_the_truth():
 def test_where_values_are_missing_only_models_that_can_do_without_take_part():
     gaps = hs.Sequences.of(np.where(np.arange(40) % 7, np.sin(np.arange(40.0)), np.nan))
     assert hs.default_models(gaps) == ("hmm", "linear-gaussian")
-    with pytest.raises(hs.MissingDataError, match="which 'gru' cannot do without; compare models that can: noisy, hmm"):
+    with pytest.raises(hs.MissingDataError, match="which 'gru' cannot take; compare models that can: noisy, hmm"):
         hs.compare(gaps, ["hmm", "gru"], key=jr.key(0))
 
 

@@ -48,7 +48,7 @@ def compare(
     states: Annotated[int, typer.Option(min=1, metavar="N", help="Hidden states of the Markov models.")] = 5,
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="The most passes over the data.", show_default="by the data"),
+        typer.Option(min=1, metavar="N", help="The most passes of networks over the data.", show_default="by the data"),
     ] = None,
     task: Annotated[
         str | None,

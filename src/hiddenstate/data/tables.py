@@ -97,7 +97,8 @@ def _check_sizes(path: Path, sizes: list[int], width: int, most: bool = False) -
     """FileError that names the first row which has not `width` fields, or with `most`, which has more."""
     for row, size in enumerate(sizes, 1):
         if size > width or (0 < size < width and not most):
-            raise FileError(f"{path}: row {row} has {size} fields, but there are {width} columns.")
+            fields = "field" if size == 1 else "fields"
+            raise FileError(f"{path}: row {row} has {size} {fields}, but there are {width} columns.")
 
 
 def _is_number(word: str) -> bool:

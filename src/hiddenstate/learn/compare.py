@@ -205,7 +205,7 @@ def compare(
         if not isinstance(data, Pairs) and data.has_missing and not CONTENDERS.get(name, Contender(gaps=True)).gaps:
             able = ", ".join(n for n, c in CONTENDERS.items() if c.gaps)
             raise MissingDataError(
-                f"the data have missing values, which {name!r} cannot do without; compare models that can: {able}."
+                f"the data have missing values, which {name!r} cannot take; compare models that can: {able}."
             )
     if not names:
         raise DataError("there is no model to compare; name at least one.")

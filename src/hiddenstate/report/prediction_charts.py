@@ -67,7 +67,8 @@ def _shown(column: Column, window: Window, i: int, probs: np.ndarray | None, dra
     seen, steps = observed_values(window.data, 0, i)[window.first :], window.steps + 1
     if column.kind == "symbol":
         assert probs is not None
-        return _symbols(column, steps[:MOST_CELLS], seen[:MOST_CELLS], probs[:MOST_CELLS])
+        shown = _symbols(column, steps[:MOST_CELLS], seen[:MOST_CELLS], probs[:MOST_CELLS])
+        return shown | {"note": f"The first {MOST_CELLS} of {len(steps)} steps." if len(steps) > MOST_CELLS else ""}
     if probs is not None:
         return {"layers": [Line(steps, probs[:, 1], name="predicted probability of 1"), _observed(steps, seen)]}
     low, high = np.quantile(drawn, (0.05, 0.95), axis=0)

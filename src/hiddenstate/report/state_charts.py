@@ -138,6 +138,8 @@ def _cells(title: str, numbers: np.ndarray, data: Sequences) -> Draw:
 
     def draw(number: int, steps: np.ndarray) -> Chart:
         heat = Heat(steps + 1, np.arange(count), numbers[number, steps, :count].T, label="activity", signed=True)
-        return Chart(title, f"step of {data.names[number]}", "unit", [heat], note=note)
+        return Chart(
+            title, f"step of {data.names[number]}", "unit", [heat], note=note, y_names=["0"] if count == 1 else None
+        )
 
     return draw
