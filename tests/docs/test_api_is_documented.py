@@ -59,7 +59,9 @@ def test_entries_are_public():
     also = {
         entry
         for entry in ENTRIES
-        if entry.startswith(("hiddenstate.strategies.", "hiddenstate.learn.", "hiddenstate.data."))
+        if entry.startswith(
+            ("hiddenstate.strategies.", "hiddenstate.learn.", "hiddenstate.data.", "hiddenstate.report.")
+        )
     }
     assert ENTRIES - known == also, "an entry that no public name stands for"
 

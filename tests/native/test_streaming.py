@@ -210,6 +210,15 @@ def test_any_number_of_states(kind, states, size, precision, seed):
     check(hidden_markov(kind, states, size, precision, seed), observations(np.random.default_rng(seed), kind, size, 50))
 
 
+def test_models_of_other_shapes_do_not_change_what_a_stream_predicts():
+    """A single count and a vector of one differ in their shapes alone."""
+    count, counts = (hs.Stream(hidden_markov(kind, 1, 1, "float32", 1)) for kind in ("count", "counts"))
+    for stream, event in ((count, ()), (counts, (1,)), (count, ())):
+        stream.push(np.full(event, 3))
+        assert stream.predictive().event_shape == event
+        assert np.shape(stream.predictive().log_prob(np.full(event, 2))) == ()
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", EMISSIONS[:7])
 def test_missing_entries_are_summed_out(kind, precision):

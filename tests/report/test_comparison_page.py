@@ -153,7 +153,7 @@ def test_forecasts_begin_behind_the_line_and_show_what_followed():
     chart = slides.charts[0][0]
     band, line = chart.layers[0], next(layer for layer in chart.layers if layer.name == "observed")
     assert isinstance(band, Band) and isinstance(line, Line)
-    assert band.x[0] == 12 and list(line.y) == pytest.approx(np.sin(line.x))
+    assert band.x[0] == 13 and list(line.y) == pytest.approx(np.sin(np.asarray(line.x) - 1))  # counted from one
     assert line.x[-1] == band.x[-1]
 
 
@@ -163,7 +163,7 @@ def test_beliefs_are_filtered_and_the_slider_goes_through_sequences():
     assert list(slides.labels) == ["0", "1"]
     heat = slides.charts[1][1].layers[0]
     assert isinstance(heat, Heat)
-    steps = np.asarray(heat.x)
+    steps = np.asarray(heat.x) - 1
     belief = np.asarray(hs.filter(made.models["hmm"], made.test))[1, steps]
     np.testing.assert_allclose(heat.values, belief.T, atol=1e-6)
     assert steps[0] == made.test.context[1] and steps[-1] == made.test.lengths[1] - 1

@@ -56,7 +56,8 @@ class Stepper:
         self.begin = leaves
         self._streams = streams
         self._arrays, tree = jax.tree.flatten(arrays)
-        self._programs = _held(tree, Static(static, model.inputs), self._tree, answers, streams)
+        kinds = tuple((jnp.shape(array), jnp.result_type(array)) for array in self._arrays)
+        self._programs = _held(tree, kinds, Static(static, model.inputs), self._tree, answers, streams)
 
     def state(self, leaves: Any) -> State:
         """The state that is made of these arrays."""
@@ -111,16 +112,17 @@ class _Programs(NamedTuple):
     shape: _Shape
 
 
-def _held(tree: Any, static: Static, state_tree: Any, answers: bool, streams: int | None) -> _Programs:
-    """The functions of all models that differ in their numbers only."""
+def _held(tree: Any, kinds: tuple, static: Static, state_tree: Any, answers: bool, streams: int | None) -> _Programs:
+    """The functions of all models that differ in their numbers only, not in how many there are (their `kinds`)."""
     try:
-        return _cached(tree, static, state_tree, answers, streams)
+        return _cached(tree, kinds, static, state_tree, answers, streams)
     except TypeError:  # a part of the model that is no array and has no hash
         return _programs(tree, static, state_tree, answers, streams)
 
 
 @lru_cache(maxsize=64)
-def _cached(tree: Any, static: Static, state_tree: Any, answers: bool, streams: int | None) -> _Programs:
+def _cached(tree: Any, kinds: tuple, static: Static, state_tree: Any, answers: bool, streams: int | None) -> _Programs:
+    del kinds  # a prediction may be made of as many arrays, but of another form
     return _programs(tree, static, state_tree, answers, streams)
 
 
