@@ -94,7 +94,7 @@ def numbers(text: str, name: str) -> list[int]:
     import hiddenstate as hs
 
     found: list[int] = []
-    for part in listed(text) if text.strip(" ,") else [""]:
+    for part in (listed(text) or []) if text.strip(" ,") else [""]:
         low, dash, high = part.partition("-")
         if not low.strip().isdigit() or (dash and not high.strip().isdigit()):
             raise hs.HiddenStateError(f"{name} is {text!r}; it must be whole numbers such as 1-6 or 2,4,8.")
