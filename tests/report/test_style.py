@@ -24,3 +24,9 @@ def test_colours_are_stable_and_baselines_grey():
     few = style.colours(["gru", "unigram"], ["unigram"])
     assert few["gru"] == style.COLOURS[0]
     assert few["unigram"] in style.GREYS
+
+
+def test_labels_too_close_are_moved_apart_around_their_mean():
+    assert style._apart([0.0, 0.1, 5.0], 1.0) == pytest.approx([-0.45, 0.55, 5.0])
+    placed = style._apart([0.0, 0.5, 1.0, 1.2], 1.0)
+    assert placed == pytest.approx([-0.825, 0.175, 1.175, 2.175])

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hiddenstate.core import FileError
 
 if TYPE_CHECKING:
@@ -91,6 +93,38 @@ def coordinates(places: Iterable[tuple[float, float]]) -> tuple[list[float], lis
     """Points as `scatter` takes them; there may be none."""
     points = list(places)
     return [x for x, _ in points], [y for _, y in points]
+
+
+def label_ends(axes: "Axes", ends: list[tuple[float, str, str]]) -> None:
+    """Names at the ends of the lines, moved apart so that none covers another."""
+    if not ends:
+        return
+    low, high = axes.get_ylim()
+    ends = sorted((max(value, low), name if value >= low else f"{name} ↓", colour) for value, name, colour in ends)
+    places = _apart([value for value, _, _ in ends], 0.052 * (high - low))
+    for place, (_, name, colour) in zip(places, ends, strict=True):
+        axes.annotate(
+            name,
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            color=colour,
+            va="center",
+            annotation_clip=False,
+        )
+
+
+def _apart(values: list[float], gap: float) -> list[float]:
+    """Places at least `gap` apart for sorted values: those too close share a block around their mean."""
+    blocks: list[list[float]] = []
+    for value in values:
+        blocks.append([value])
+        while len(blocks) > 1 and _edge(blocks[-1], -gap) < _edge(blocks[-2], gap) + gap:
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    return [_edge(block, -gap) + i * gap for block in blocks for i in range(len(block))]
+
+
+def _edge(block: list[float], gap: float) -> float:
+    return float(np.mean(block)) + gap * (len(block) - 1) / 2
 
 
 def one_legend(places: Iterable["Axes"]) -> None:
