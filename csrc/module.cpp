@@ -22,6 +22,6 @@ NB_MODULE(_kernels, module) {
   module.def("instruction_set", [] { return hs::runnable()[size_t(hs::isa())]; });
   module.def("use_instruction_set", &hs::use);
   module.def("limit_threads", &hs::limit_threads);
-  module.def("keep_memory", &hs::keep_memory);
+  module.def("keep_memory", [](int megabytes) { hs::kept_memory.keep(megabytes); });
   hs::define_streams(module);
 }

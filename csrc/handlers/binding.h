@@ -10,6 +10,7 @@
 #endif
 
 #include "handlers/buffers.h"
+#include "memory.h"
 
 namespace hs {
 
@@ -53,7 +54,9 @@ auto bind(ffi::Error (*function)(Parameters...), Names... names) {
   const auto prepared = [function](Parameters... parameters) {
     (use_large_pages(parameters), ...);
     try {
-      return function(parameters...);
+      const ffi::Error result = function(parameters...);
+      kept_memory.give_back_surplus();
+      return result;
     } catch (const std::bad_alloc&) {
       return ffi::Error(ffi::ErrorCode::kResourceExhausted, "a kernel found too little memory to work in.");
     }

@@ -133,13 +133,14 @@ def statsmodels(size: Size) -> Run:
 
 
 def work(size: Size) -> Work:
-    """Prediction and correction of a covariance, and its smoothing by one solve and two products, at every step."""
+    """Covariances once for each step, since no observation changes them; means, and results, for each sequence."""
     n, m = size["hidden"], size["columns"]
     steps = size["sequences"] * size["steps"]
-    filtering = 2 * n**3 + 2 * n**2 * m + n * m**2 + m**3 / 3 + n**2 + n * m
-    smoothing = n**3 / 3 + 3 * n**3 + n**2
-    kept = 4 * (2 * (n**2 + n) + 2 * n**2 + n + m)  # filtered ones written and read, smoothed and crossed ones written
-    return Work(steps * (filtering + smoothing), steps * kept)
+    filtering = 2 * n**3 + 2 * n**2 * m + n * m**2 + m**3 / 3
+    smoothing = n**3 / 3 + 3 * n**3
+    means = 2 * n * m + m**2 + 2 * n**2
+    kept = 4 * (m + n + 2 * n**2)  # observations read; smoothed means, covariances and crossed ones written
+    return Work(size["steps"] * (filtering + smoothing) + steps * means, steps * kept)
 
 
 def cases(scale: Scale) -> list[Case]:
