@@ -43,6 +43,15 @@ def test_many_sequences_are_held_out_whole():
     assert found.rows[0].model == "bigram"
 
 
+def test_a_score_does_not_depend_on_who_else_is_compared():
+    data = hs.Sequences.of([np.arange(5) % 3 for _ in range(10)])
+
+    def found(*names):
+        return hs.compare(data, names, key=jr.key(0), hidden=2, epochs=2, progress=False).step_nats["vanilla"]
+
+    np.testing.assert_array_equal(found("unigram", "vanilla"), found("vanilla"))
+
+
 def test_defaults_follow_the_kind_of_data(walk):
     assert {"unigram", "last", "ar1", "gru"} <= set(default_models(walk)) and "bigram" not in default_models(walk)
     assert "bigram" in default_models(hs.Sequences.of([0, 1, 2]))

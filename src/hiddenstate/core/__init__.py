@@ -26,7 +26,7 @@ from hiddenstate.core.noise import Noise, is_noisy, with_noise
 from hiddenstate.core.pairs import PairArrays, Pairs
 from hiddenstate.core.parameters import Frozen, cast, dtype_of, parameter_count, partition, trainable
 from hiddenstate.core.prior import Prior
-from hiddenstate.core.randomness import checked_key
+from hiddenstate.core.randomness import checked_key, key_for
 from hiddenstate.core.registry import (
     recipe,
     recipe_named,
@@ -72,6 +72,7 @@ __all__ = [
     "infer_schema",
     "is_noisy",
     "kernel_of",
+    "key_for",
     "name_of",
     "own",
     "parameter_count",

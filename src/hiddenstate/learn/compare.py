@@ -19,6 +19,7 @@ from hiddenstate.core import (
     Pairs,
     Sequences,
     has,
+    key_for,
     parameter_count,
     recipe_named,
 )
@@ -185,8 +186,8 @@ def compare(
 
     70% of the data are learned from, 15% decide when to stop, 15% are held out and scored in nats per step: whole
     sequences where there are ten or more, otherwise the last part of each, scored given its past. Networks have
-    `hidden` units, Markov models `states` hidden states. `announce` is called with the name of each model before it is
-    fitted.
+    `hidden` units, Markov models `states` hidden states. A model's score does not depend on which others are compared.
+    `announce` is called with the name of each model before it is fitted.
 
     Where the data were drawn from a known model, `optimal` is what knows it, such as the `hs.tasks.hmm` that they came
     from: its ``optimal(data).step_log_probs`` are the best predictions there are, and the table says how far each model
@@ -209,15 +210,15 @@ def compare(
             )
     if not names:
         raise DataError("there is no model to compare; name at least one.")
-    split_key, *keys = jr.split(key, 1 + len(names))
+    split_key, models_key = jr.split(key)
     parts = _given(_split(data, split_key), given)
     sizes = {"hidden": hidden, "states": states}
     found: dict[str, tuple[Fit, float]] = {}
-    for name, model_key in zip(names, keys, strict=True):
+    for name in names:
         if announce is not None:
             announce(name)
         began = time.perf_counter()
-        found[name] = _fit(name, parts, model_key, sizes, epochs, progress), time.perf_counter() - began
+        found[name] = _fit(name, parts, key_for(name, models_key), sizes, epochs, progress), time.perf_counter() - began
     return ranked(found, parts, optimal, key=split_key)
 
 
