@@ -114,19 +114,6 @@ def test_filter_and_smoother_are_those_of_covariances(instructions, missing, pre
 
 
 @needs_kernels
-@pytest.mark.parametrize("missing", [False, True])
-def test_gradients_are_those_of_the_scan(missing):
-    random = np.random.default_rng(1)
-    model = a_model(random, 3, 2, "float64")
-    data = some_data(random, model, [5, 2, 7], missing)
-
-    def slope(strategy):
-        return eqx.filter_grad(lambda model: hs.log_prob(model, data, strategy=strategy, total=True))(model)
-
-    assert_close(slope(hs.Native()), slope(hs.Sequential()))
-
-
-@needs_kernels
 @pytest.mark.parametrize("read", [hs.filter, hs.smooth])
 def test_moments_have_derivatives_of_all_kinds(read):
     random = np.random.default_rng(5)

@@ -9,7 +9,7 @@ FAMILIES = ("hmm", "kalman", "particle", "recurrent", "minimal", "streaming", "j
 
 WORKLOADS = {
     "hmm": "hidden Markov models: log-likelihood, gradient, E-step, Viterbi",
-    "kalman": "linear Gaussian filter and smoother",
+    "kalman": "linear Gaussian filter and smoother, and gradient",
     "particle": "bootstrap particle filter",
     "lstm": "LSTM layer, forward and backward",
     "gru": "GRU layer, forward and backward",

@@ -1,4 +1,4 @@
-"""Filter and smoother of linear Gaussian state space models."""
+"""Filter and smoother of linear Gaussian state space models, and the gradient of their log-likelihood."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ SIZES = {
     "tiny": ((2, 1, 2, 15),),
 }
 GOAL = 5.0
+SMOOTH, GRADIENT = "filter + smoother", "gradient"
 NAMES = ("hidden", "columns", "sequences", "steps")
 
 
@@ -41,7 +42,8 @@ def data(size: Size) -> tuple[System, np.ndarray]:
     return found, xs
 
 
-def ours(size: Size, strategy: str = "Auto") -> Run:
+def ours(size: Size, strategy: str = "Auto", task: str = SMOOTH) -> Run:
+    import equinox as eqx
     import jax.numpy as jnp
 
     import hiddenstate as hs
@@ -56,11 +58,23 @@ def ours(size: Size, strategy: str = "Auto") -> Run:
         initial_covariance=system.covariance,
     )
     model, sequences = hs.cast(model, jnp.float32), hs.Sequences.padded(xs)
-    smooth = partial(hs.smooth, model, sequences, strategy=getattr(hs, strategy)())
+    by = getattr(hs, strategy)()
+    if task == GRADIENT:
+
+        @eqx.filter_jit
+        def gradient(model, sequences):
+            total = partial(hs.log_prob, data=sequences, strategy=by, total=True)
+            return eqx.filter_value_and_grad(total)(model)
+
+        return waiting(
+            partial(gradient, model, sequences),
+            lambda out: {"log_prob": out[0], "gradient": out[1].parameters.emission},
+        )
+    smooth = partial(hs.smooth, model, sequences, strategy=by)
     return waiting(smooth, lambda out: {"mean": out.mean, "covariance": out.covariance})
 
 
-def dynamax(size: Size) -> Run:
+def dynamax(size: Size, task: str = SMOOTH) -> Run:
     import jax
     import jax.numpy as jnp
     from dynamax.linear_gaussian_ssm import LinearGaussianSSM
@@ -76,6 +90,13 @@ def dynamax(size: Size) -> Run:
         emission_weights=given["emission"],
         emission_covariance=given["emission_noise"],
     )
+    if task == GRADIENT:
+        each = jax.vmap(peer.marginal_log_prob, (None, 0))
+        gradient = jax.jit(jax.value_and_grad(lambda parameters, xs: each(parameters, xs).sum()))
+        return waiting(
+            partial(gradient, parameters, jnp.asarray(xs)),
+            lambda out: {"log_prob": out[0], "gradient": out[1].emissions.weights},
+        )
     smooth = jax.jit(jax.vmap(peer.smoother, (None, 0)))
     return waiting(
         partial(smooth, parameters, jnp.asarray(xs)),
@@ -143,8 +164,15 @@ def work(size: Size) -> Work:
     return Work(size["steps"] * (filtering + smoothing) + steps * means, steps * kept)
 
 
+def work_of_gradient(size: Size) -> Work:
+    """For each sequence, the products of a step back; forward, and to and from memory, next to nothing."""
+    n, m = size["hidden"], size["columns"]
+    steps = size["sequences"] * size["steps"]
+    return Work(steps * (3 * n**3 + n**3 / 2 + 8 * n**2 * m), steps * 4 * 3 * (m + n))
+
+
 def cases(scale: Scale) -> list[Case]:
-    """Means and covariances of all states given all observations."""
+    """Means and covariances of all states given all observations; and slopes, for which no goal was set."""
     makers: dict[str, Any] = {
         "hiddenstate": ours,
         "hiddenstate Sequential": partial(ours, strategy="Sequential"),
@@ -152,19 +180,32 @@ def cases(scale: Scale) -> list[Case]:
         "pykalman": pykalman,
         "statsmodels": statsmodels,
     }
-    return [
-        Case(
+    slopes = {
+        name: partial(makers[name], task=GRADIENT) for name in ("hiddenstate", "hiddenstate Sequential", "dynamax")
+    }
+    found = []
+    for numbers in SIZES[scale]:
+        size = dict(zip(NAMES, numbers, strict=True))
+        smoothing = Case(
             workload="kalman",
-            title="filter + smoother",
-            size=dict(zip(NAMES, size, strict=True)),
+            title=SMOOTH,
+            size=size,
             makers=makers,
             # Single precision through a thousand products of covariances; those are of size one.
             agreement={"mean": Agreement(1e-2, 2e-2), "covariance": Agreement(1e-2, 1e-2)},
             goal=GOAL,
-            work=work(dict(zip(NAMES, size, strict=True))),
+            work=work(size),
             probed=("pykalman", "statsmodels"),
-            memory=size == SIZES[scale][-1],
+            memory=numbers == SIZES[scale][-1],
             note="pykalman and statsmodels compute in double precision.",
         )
-        for size in SIZES[scale]
-    ]
+        gradient = Case(
+            workload="kalman",
+            title=f"Kalman {GRADIENT}",
+            size=size,
+            makers=slopes,
+            agreement={"log_prob": Agreement(1e-4), "gradient": Agreement(2e-2, 0.5)},
+            work=work_of_gradient(size),
+        )
+        found += [smoothing, gradient]
+    return found

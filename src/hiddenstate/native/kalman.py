@@ -106,7 +106,8 @@ def _present(found: list[Array], *asked: bool) -> list[Any]:
     return [*found[:first], *(a if there else None for a, there in zip(found[first:], asked, strict=True))]
 
 
-def _run_factors(transition, noise, emission, emission_noise, start, *, options):
+def run_factors(transition, noise, emission, emission_noise, start, *, options):
+    """Call the kernel of `factors` on arrays with leading axes; `options` is the number of steps."""
     groups, event, state = emission.shape
     (time,) = options
     shapes = ((time + 1, state, state), (time, state, state), (time, state, event), (time, event, event), (time,))
@@ -114,7 +115,8 @@ def _run_factors(transition, noise, emission, emission_noise, start, *, options)
     return call("kalman_factors", made, transition, noise, emission, emission_noise, start)
 
 
-def _run_means(transition, emission, gain, innovation, log_size, start, xs, shift, length, *, options):
+def run_means(transition, emission, gain, innovation, log_size, start, xs, shift, length, *, options):
+    """Call the kernel of `means` on arrays with leading axes; `options` says whether to keep the means of all steps."""
     lead, time, state = xs.shape[:2], xs.shape[2], start.shape[-1]
     steps = time if options[0] else 0
     shapes = ((time,), (state,), (steps, state), (steps, state))
@@ -122,9 +124,10 @@ def _run_means(transition, emission, gain, innovation, log_size, start, xs, shif
     return call("kalman_means", made, transition, emission, gain, innovation, log_size, start, xs, shift, length)
 
 
-def _run_beliefs(
+def run_beliefs(
     transition, noise, emission, emission_noise, start, start_root, xs, shift, observed, length, *, options
 ):
+    """Call the kernel of `beliefs` on arrays with leading axes; `options` says which beliefs of all steps to keep."""
     lead, time, state = xs.shape[:2], xs.shape[2], start.shape[-1]
     shapes = [(time,), (state,), (state, state)]
     for asked in options:
@@ -139,6 +142,6 @@ def _shape(like: Array, *shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.result_type(like))
 
 
-_factors = Operation("kalman_factors", _run_factors, shared=5)
-_means = Operation("kalman_means", _run_means, shared=5)
-_beliefs = Operation("kalman_each", _run_beliefs, shared=4)
+_factors = Operation("kalman_factors", run_factors, shared=5)
+_means = Operation("kalman_means", run_means, shared=5)
+_beliefs = Operation("kalman_each", run_beliefs, shared=4)

@@ -6,15 +6,16 @@ of them, and only means are computed for each. For systems whose matrices do not
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float
 from hiddenstate.latent.linear_gaussian.filtering import RootBelief, Sequence, rooted
 from hiddenstate.latent.linear_gaussian.smoothing import Filtered, Smoothed
 from hiddenstate.latent.linear_gaussian.system import Belief
-from hiddenstate.native import kalman, smoother
+from hiddenstate.native import evidence, kalman, smoother
 from hiddenstate.native.operation import lengths_of
-from hiddenstate.ops.gaussian import outer, triangular
+from hiddenstate.ops.gaussian import outer, semidefinite_root, triangular
 
 LARGEST = kalman.LARGEST
 """Up to so many numbers in a state and in an observation there is a kernel."""
@@ -37,6 +38,15 @@ def forward_natively(
     if keep and sequence.observed is None:
         predicted = RootBelief(predicted.mean, _held(predicted.root, sequence, 0))
     return log_probs, predicted, last
+
+
+def score_natively(sequence: Sequence, belief: Belief) -> tuple[Float[Array, " time"], Belief]:
+    """As `hiddenstate.latent.linear_gaussian.filtering.log_probs_of`, with the way back by a kernel too."""
+    system, xs, shift, length = _given(sequence)
+    noises = evidence.Noises(outer(sequence.fixed.noise), outer(sequence.fixed.emission_noise))
+    start = evidence.Start(belief.mean, semidefinite_root(jax.lax.stop_gradient(belief.covariance)), belief.covariance)
+    found = evidence.evidence(system, noises, start, xs, sequence.observed, shift, length)
+    return found.log_probs, Belief(found.mean, found.covariance)
 
 
 def filter_natively(sequence: Sequence, first: Belief) -> tuple[Filtered, Float[Array, " time"]]:
@@ -68,11 +78,7 @@ def smooth_natively(
 
 
 def _run(sequence: Sequence, belief: RootBelief, *, keep: bool, filtered: bool) -> _Run:
-    fixed, varying = sequence.fixed, sequence.varying
-    system = kalman.Roots(fixed.transition, triangular(fixed.noise), fixed.emission, triangular(fixed.emission_noise))
-    shift = fixed.shift[None] if varying.shift is None else varying.shift
-    xs = sequence.xs - (fixed.offset if varying.offset is None else varying.offset)
-    length = lengths_of(sequence.valid, len(xs))
+    system, xs, shift, length = _given(sequence)
     if sequence.observed is not None:
         each = (belief.mean, belief.root, xs, sequence.observed, shift, length)
         found = kalman.beliefs(system, *each, keep=keep, filtered=filtered)
@@ -85,6 +91,16 @@ def _run(sequence: Sequence, belief: RootBelief, *, keep: bool, filtered: bool) 
     predicted = RootBelief(means.predicted, factors.predicted[:-1]) if keep else None
     known = RootBelief(means.filtered, factors.filtered) if filtered else None
     return _Run(means.log_probs, RootBelief(means.last, last), predicted, known)
+
+
+def _given(sequence: Sequence) -> tuple[kalman.Roots, Array, Array, Array]:
+    """The system, the observations without their offset, the shifts and the length, as kernels take them."""
+    fixed, varying = sequence.fixed, sequence.varying
+    noises = (triangular(jax.lax.stop_gradient(root)) for root in (fixed.noise, fixed.emission_noise))
+    shift = fixed.shift[None] if varying.shift is None else varying.shift
+    xs = sequence.xs - (fixed.offset if varying.offset is None else varying.offset)
+    system = kalman.Roots(fixed.transition, next(noises), fixed.emission, next(noises))
+    return system, xs, shift, lengths_of(sequence.valid, len(xs))
 
 
 def _held(roots: Array, sequence: Sequence, before: int) -> Array:

@@ -5,9 +5,8 @@ their eigenvalues are, in float32 too. Backward, each step is computed once more
 covariance, and the gradient is pulled through that: so no QR and no singular root is ever differentiated.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,40 +36,23 @@ class RootBelief(NamedTuple):
     diffuse: Float[Array, "state state"] | None = None
 
 
-Forward: TypeAlias = Callable[..., tuple[Float[Array, " time"], Any, RootBelief]]
-"""``(sequence, belief, keep=)`` to log-probabilities, beliefs before each step (where kept) and the last one."""
-
-
-def log_probs_of(
-    sequence: Sequence, belief: Belief, *, diagonal: bool, run: Forward | None = None
-) -> tuple[Float[Array, " time"], Belief]:
-    """The log-probability of every step, and the last belief. `belief` has no time; `diagonal` is the model's.
-
-    `run` is another way to compute what `forward` does, by default that.
-    """
-    found: Any = _log_probs_of(diagonal, run, *carried((sequence, belief)))
+def log_probs_of(sequence: Sequence, belief: Belief, *, diagonal: bool) -> tuple[Float[Array, " time"], Belief]:
+    """The log-probability of every step, and the last belief. `belief` has no time; `diagonal` is the model's."""
+    found: Any = _log_probs_of(diagonal, *carried((sequence, belief)))
     return found
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _log_probs_of(diagonal, run, sequence, belief):
-    log_probs, _, last = _forward_by(run, diagonal, sequence, belief, keep=False)
-    return log_probs, Belief(last.mean, outer(last.root), last.diffuse)
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _log_probs_of(diagonal, sequence, belief):
+    return _forward_rule(diagonal, sequence, belief)[0]
 
 
-def _forward_by(run, diagonal, sequence, belief, *, keep):
-    if run is None:
-        return forward(sequence, rooted(belief), diagonal=diagonal)
-    return run(sequence, rooted(belief), keep=keep)
-
-
-def _forward_rule(diagonal, run, sequence, belief):
-    log_probs, beliefs, last = _forward_by(run, diagonal, sequence, belief, keep=True)
+def _forward_rule(diagonal, sequence, belief):
+    log_probs, beliefs, last = forward(sequence, rooted(belief), diagonal=diagonal)
     return (log_probs, Belief(last.mean, outer(last.root), last.diffuse)), (sequence, beliefs)
 
 
-def _backward_rule(diagonal, run, kept, slopes):
-    del run
+def _backward_rule(diagonal, kept, slopes):
     sequence, beliefs = kept
     slopes_of_log_probs, slope_of_last = slopes
 

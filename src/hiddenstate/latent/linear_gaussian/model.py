@@ -26,6 +26,7 @@ from hiddenstate.latent.linear_gaussian.compiled import (
     LARGEST,
     filter_natively,
     forward_natively,
+    score_natively,
     smooth_natively,
 )
 from hiddenstate.latent.linear_gaussian.continuous import over_intervals
@@ -325,8 +326,9 @@ class LinearGaussian(SequenceModel):
         if isinstance(strategy, Associative):
             return over_time(self, strategy, state, steps, lambda state, element, *_: self.evidence(state, element))
         sequence = self.sequence(steps, state.time)
-        run = forward_natively if isinstance(strategy, Native) else None
-        log_probs, last = log_probs_of(sequence, state._replace(time=None), diagonal=self.diagonal, run=run)
+        if isinstance(strategy, Native):
+            return score_natively(sequence, state)
+        log_probs, last = log_probs_of(sequence, state._replace(time=None), diagonal=self.diagonal)
         if state.time is not None:
             count = steps.length if steps.valid is None else steps.valid.sum()
             last = last._replace(time=(state.time + count).astype(state.time.dtype))
