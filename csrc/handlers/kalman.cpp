@@ -1,7 +1,5 @@
 #include "kernels/kalman.h"
 
-#include <algorithm>
-
 #include "handlers/binding.h"
 #include "isa.h"
 #include "registry.h"
@@ -11,14 +9,6 @@ namespace hs {
 HS_DECLARE_TABLES(KalmanTable, kalman)
 
 namespace {
-
-// How many sequences one task takes: no more than lie in a vector, and fewer where threads would stay idle. Which
-// sequences run together changes nothing in what is computed.
-int64_t together(const ffi::ThreadPool& pool, int64_t sequences, int64_t number_bytes) {
-  const int64_t lanes = kalman_table().bytes / number_bytes, threads = threads_of(pool);
-  const int64_t share = std::max<int64_t>(1, (sequences + threads - 1) / threads);
-  return share < lanes ? share : lanes;
-}
 
 template <class T>
 T* at(Out& out, int64_t index, int64_t size) {
@@ -65,7 +55,8 @@ ffi::Error means(ffi::ThreadPool pool, Buffer transition, Buffer emission, Buffe
   return with_type(x, [&](auto zero) {
     using T = decltype(zero);
     const auto run = kalman_table().means(zero);
-    const int64_t block = together(pool, sequences, sizeof(T)), blocks = (sequences + block - 1) / block;
+    const int64_t lanes = kalman_table().bytes / int64_t(sizeof(T));
+    const int64_t block = share(pool, sequences, lanes), blocks = (sequences + block - 1) / block;
     parallel(pool, groups * blocks, [&](int64_t task) {
       const int64_t g = task / blocks, first = task % blocks * block, i = g * sequences + first;
       const KalmanSystem<T> system{time, int(n), int(m), transition.typed_data<T>() + g * n * n, nullptr,
@@ -101,7 +92,8 @@ ffi::Error each(ffi::ThreadPool pool, Buffer transition, Buffer noise, Buffer em
   return with_type(x, [&](auto zero) {
     using T = decltype(zero);
     const auto run = kalman_table().each(zero);
-    const int64_t block = together(pool, sequences, sizeof(T)), blocks = (sequences + block - 1) / block;
+    const int64_t lanes = kalman_table().bytes / int64_t(sizeof(T));
+    const int64_t block = share(pool, sequences, lanes), blocks = (sequences + block - 1) / block;
     parallel(pool, groups * blocks, [&](int64_t task) {
       const int64_t g = task / blocks, first = task % blocks * block, i = g * sequences + first;
       const KalmanSystem<T> system{time, int(n), int(m), transition.typed_data<T>() + g * n * n,

@@ -35,9 +35,8 @@ ffi::Error gradient(ffi::ThreadPool pool, Buffer transition, Buffer emission, Bu
   return with_type(x, [&](auto zero) {
     using T = decltype(zero);
     const auto run = kalman_gradient_table().run(zero);
-    const int64_t lanes = kalman_gradient_table().bytes / int64_t(sizeof(T)), threads = threads_of(pool);
-    const int64_t share = std::max<int64_t>(1, (sequences + threads - 1) / threads);
-    const int64_t block = std::min(share, lanes), blocks = (sequences + block - 1) / block;
+    const int64_t lanes = kalman_gradient_table().bytes / int64_t(sizeof(T));
+    const int64_t block = share(pool, sequences, lanes), blocks = (sequences + block - 1) / block;
     parallel(pool, groups * blocks, [&](int64_t task) {
       const int64_t g = task / blocks, first = task % blocks * block, i = g * sequences + first, o = own ? i : g;
       const auto from = [](Buffer& buffer, int64_t at) { return buffer.typed_data<T>() + at; };

@@ -1,6 +1,5 @@
 #include "kernels/smoother.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "handlers/binding.h"
@@ -71,10 +70,8 @@ ffi::Error each(ffi::ThreadPool pool, Buffer gain, Buffer residual, Buffer filte
   return with_type(filtered, [&](auto zero) {
     using T = decltype(zero);
     const auto run = smoother_table().each(zero);
-    const int64_t lanes = smoother_table().bytes / int64_t(sizeof(T)), threads = threads_of(pool);
-    const int64_t share = std::max<int64_t>(1, (sequences + threads - 1) / threads);
-    const int64_t block = share < lanes ? share : lanes;
-    const int64_t blocks = (sequences + block - 1) / block;
+    const int64_t lanes = smoother_table().bytes / int64_t(sizeof(T));
+    const int64_t block = share(pool, sequences, lanes), blocks = (sequences + block - 1) / block;
     parallel(pool, groups * blocks, [&](int64_t task) {
       const int64_t g = task / blocks, first = task % blocks * block, i = g * sequences + first, o = own ? i : g;
       const SmootherEach<T> in{time, int(n), own, gain.typed_data<T>() + o * pairs * n * n,
