@@ -304,6 +304,17 @@ def test_gradients_are_those_of_the_steps_one_after_the_other(name):
 
 
 @needs_kernels
+@pytest.mark.parametrize("name", ["line", "chain"])
+def test_a_gradient_computes_no_step_twice(name):
+    """As little as `hs.Sequential` does, at a length from which on other models recompute chunks."""
+    model, data = MODELS[name]()
+    data = hs.Sequences.of([np.resize(np.asarray(data[0]), (600, *data[0].shape[1:]))])
+    arrays, rest = eqx.partition(hs.ParticleFilter(model, 5, key=jr.key(2)), eqx.is_inexact_array)
+    loss = lambda arrays: hs.log_prob(eqx.combine(arrays, rest), data, strategy=hs.Native()).sum()  # noqa: E731
+    assert "remat" not in str(jax.make_jaxpr(jax.grad(loss))(arrays))
+
+
+@needs_kernels
 def test_seeds_are_mapped_over():
     model, data = line()
     filters = hs.ParticleFilter(model, 20, key=jr.key(2))

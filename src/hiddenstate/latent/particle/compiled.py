@@ -23,7 +23,7 @@ from hiddenstate.native.operation import lengths_of
 from hiddenstate.ops.derivatives import differentiated_as
 from hiddenstate.ops.resampling import enough_for
 from hiddenstate.strategies import Sequential, Unrolled
-from hiddenstate.strategies.auto import CACHED, CHUNK, LONG
+from hiddenstate.strategies.auto import LONG
 
 
 def check(filter: Any) -> None:
@@ -145,5 +145,5 @@ def _final(found: particle.Run, after: Information) -> ParticleState:
 
 
 def _in_sequence(time: int) -> Sequential:
-    """As `hs.Auto` runs what has no kernel."""
-    return Sequential(checkpoint=True if time >= LONG else CHUNK if time >= CACHED else False)
+    """No step is computed twice before memory asks for it, since what it draws takes longest."""
+    return Sequential(checkpoint=time >= LONG)
