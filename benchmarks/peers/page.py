@@ -8,7 +8,7 @@ from peers.case import FUNCTION, OURS
 from peers.environment import ROOT
 from peers.measuring import HOPELESS, LONGEST
 from peers.records import best_peer, met
-from peers.table import COLUMNS, cells, missed, seconds, times
+from peers.table import COLUMNS, cells, missed, name_of, seconds, seldom, times, without_ratio
 from peers.timing import BUDGET, FEWEST, ROUNDS, SHORTEST, TURN
 from peers.workloads import WORKLOADS
 
@@ -43,6 +43,9 @@ def _run(told: dict[str, Any]) -> list[str]:
     )
     vectors = f" ({machine['vectors']})" if machine["vectors"] else ""
     small = " The sizes of this run are the small ones of `--quick`." if told["scale"] == "quick" else ""
+    alone, not_always = without_ratio(told), seldom(told)
+    reached = f"{sum(judged)} of {len(judged)} goals are met"
+    reached = f"**{reached}**, and {alone}" if alone else f"**{reached}.**"
     wide = max((found["bytes"] for found in peak.values()), default=0)
     return [
         f"**The run.** {told['date']}, {machine['processor']}, {machine['cores']} cores{vectors}, {machine['system']},"
@@ -52,9 +55,9 @@ def _run(told: dict[str, Any]) -> list[str]:
         "",
         f"**Versions.** {', '.join(f'{name} {number}' for name, number in told['versions'].items())}.",
         "",
-        f"**{sum(judged)} of {len(judged)} goals are met.** A ratio says how many times as long the fastest peer takes:"
-        " above 1, this library is faster.",
+        f"{reached} A ratio says how many times as long the fastest peer takes: above 1, this library is faster.",
         "",
+        *([not_always, ""] if not_always else []),
         *_missed(told),
     ]
 
@@ -103,7 +106,7 @@ def _notes(rows: list[dict[str, Any]]) -> list[str]:
     found = list(dict.fromkeys(row["note"] for row in rows if row["note"]))
     for row in rows:
         for name, why in {**row["left_out"], **row["differ"]}.items():
-            found.append(f"{row['title']}, {row['sizes']}, {row['precision']}: without {name}, {why}.")
+            found.append(f"{name_of(row)}: without {name}, {why}.")
     return [*(f"- {one}" for one in found), *([""] if found else [])]
 
 
@@ -127,9 +130,7 @@ def _memory(told: dict[str, Any]) -> list[str]:
 def _how(told: dict[str, Any]) -> list[str]:
     found = [(row, best_peer(row)) for row in told["cases"].values() if not row["scaling"]]
     behind = [
-        f"{row['title']}, {row['sizes']}, {row['precision']} ({one.peer}: {times(one.best)})"
-        for row, one in found
-        if one is not None and one.best < 1
+        f"{name_of(row)} ({one.peer}: {times(one.best)})" for row, one in found if one is not None and one.best < 1
     ]
     said = [f"A peer is faster here: {'; '.join(behind)}.", ""] if behind else []
     values = {

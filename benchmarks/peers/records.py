@@ -78,6 +78,17 @@ def met(row: dict[str, Any]) -> bool | None:
     return None if row["goal"] is None or found is None else found.best >= row["goal"]
 
 
+def met_seldom(row: dict[str, Any]) -> bool:
+    """Whether the goal is reached by the best times, but in less than three quarters of the rounds."""
+    found = best_peer(row)
+    return found is not None and bool(met(row)) and found.low < row["goal"]
+
+
+def unjudged(row: dict[str, Any]) -> bool:
+    """Whether there is a goal, but no ratio that could reach it."""
+    return row["goal"] is not None and met(row) is None
+
+
 def suspicious(row: dict[str, Any]) -> bool:
     """Whether the mistake may be ours: we failed, or peers differ from us and none agrees."""
     agree = any(is_peer(name) for name in row["seconds"])

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from peers.case import OURS
-from peers.records import all_ratios, best_peer, met, share
+from peers.records import all_ratios, best_peer, met, met_seldom, share, unjudged
 
 SEQUENTIAL = "hiddenstate Sequential"
 
@@ -104,10 +104,11 @@ def print_memory(told: dict[str, Any], console: Console) -> None:
 
 def summary(told: dict[str, Any]) -> list[str]:
     """What a person wants to know in the end."""
-    rows = [row for row in told["cases"].values() if not row["scaling"]]
+    rows = _rows(told)
     judged = [(row, met(row)) for row in rows if met(row) is not None]
     reached = sum(bool(good) for _, good in judged)
     lines = [f"{reached} of {len(judged)} goals are met; {told['kernels']}."] if judged else []
+    lines += [words for words in (without_ratio(told), seldom(told)) if words]
     found = missed(told)
     if found:
         lines += ["Goals that are not met, the farthest first:", *(f"  {words}" for words in found)]
@@ -122,9 +123,35 @@ def summary(told: dict[str, Any]) -> list[str]:
     return lines
 
 
+def without_ratio(told: dict[str, Any]) -> str:
+    """How many goals there is nobody to compare with for, and which; nothing where there are none."""
+    names = [name_of(row) for row in _rows(told) if unjudged(row)]
+    return f"{len(names)} more without a peer's time to judge by: {'; '.join(names)}." if names else ""
+
+
+def seldom(told: dict[str, Any]) -> str:
+    """The goals that the best times meet and a quarter of the rounds or more do not; nothing where there are none."""
+    rows = [(row, best_peer(row)) for row in _rows(told) if met_seldom(row)]
+    names = [
+        f"{name_of(row)} ({times(found.best)} of {times(row['goal'])}, lower quartile {times(found.low)})"
+        for row, found in rows
+        if found is not None
+    ]
+    return f"Met by the best times, not in every round: {'; '.join(names)}." if names else ""
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """What a case is called in sentences."""
+    return f"{row['title']}, {row['sizes']}, {row['precision']}"
+
+
+def _rows(told: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in told["cases"].values() if not row["scaling"]]
+
+
 def missed(told: dict[str, Any]) -> list[str]:
     """The goals that are not met, the farthest first: what they ask for beside what the machine can at most."""
-    rows = [row for row in told["cases"].values() if not row["scaling"] and met(row) is False]
+    rows = [row for row in _rows(told) if met(row) is False]
     return [_missed(row, told["peak"]) for row in sorted(rows, key=_part)]
 
 
@@ -133,8 +160,8 @@ def _missed(row: dict[str, Any], peak: dict[str, Any]) -> str:
     assert found is not None
     goal = ours * found.best / row["goal"]
     words = (
-        f"{row['title']}, {row['sizes']}, {row['precision']}: {times(found.best)} of {times(row['goal'])}. It takes "
-        f"{seconds(ours)}, and the goal asks for {seconds(goal)}"
+        f"{name_of(row)}: {times(found.best)} of {times(row['goal'])}. It takes {seconds(ours)}, and the goal asks for "
+        f"{seconds(goal)}"
     )
     if part is None:
         return f"{words}."

@@ -95,6 +95,21 @@ def test_summary_names_what_is_far_from_its_goal_and_what_differs(tmp_path):
     assert "4.00x of 8.00x. It takes 1 s, and the goal asks for 500 ms; memory alone takes 500 ms" in far
 
 
+def test_goals_that_not_every_round_meets_are_named(tmp_path):
+    (tmp_path / "images").mkdir()
+    found = records(tmp_path)  # 4.00x by the best times, 2.00x in a quarter of the rounds
+    found.keep(case(goal=2.0, precision="float64"), measured())
+    found.keep(Case("hmm", "gradient", {"states": 5}, {}, {}, goal=3.0), measured(seconds={"hiddenstate": [1.0]}))
+    named = "Met by the best times, not in every round: Viterbi, 1 x 100, 5 states, float32 (4.00x of 4.00x, lower "
+    alone = "1 more without a peer's time to judge by: gradient, 5 states, float32."
+    for words in ("\n".join(summary(found.told)), write_page(found.told, [], docs=tmp_path).read_text()):
+        assert f"{named}quartile 2.00x)." in words
+        assert "2 of 2 goals are met" in words
+        assert alone in words
+    page = (tmp_path / "benchmarks.md").read_text()
+    assert f"**2 of 2 goals are met**, and {alone} A ratio says" in page
+
+
 def test_only_a_result_that_no_peer_shares_is_suspicious():
     assert not suspicious(measured(differ={"torch": "x differs"}))
     assert suspicious(measured(seconds={"hiddenstate": [1.0]}, differ={"torch": "x differs"}))
@@ -135,7 +150,7 @@ def test_page_and_plots_are_written(tmp_path):
     plots = [draw_ratios(found.told, tmp_path), draw_scaling(found.told, tmp_path)]
     assert [path.name for path in plots if path] == ["ratios.svg", "scaling.svg"]
     page = write_page(found.told, [path for path in plots if path], docs=tmp_path).read_text()
-    assert "**1 of 1 goals are met.**" in page
+    assert "**1 of 1 goals are met.** A ratio says" in page
     assert "| HMM Viterbi |" in page
     assert (tmp_path / "images" / "bench-ratios.svg").exists()
 

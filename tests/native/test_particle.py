@@ -1,6 +1,5 @@
 """The kernels of bootstrap particle filters against a loop over steps in NumPy, with random numbers from JAX."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -289,18 +288,6 @@ def test_a_model_gives_the_same_numbers_with_and_without_kernels(name, precision
         found, expected = asked(model, data), asked(model, data, strategy=hs.Sequential())
         jax.tree.map(lambda a, b: np.testing.assert_equal((a.shape, a.dtype), (b.shape, b.dtype)), found, expected)
         assert_close(found, expected)
-
-
-@needs_kernels
-@pytest.mark.parametrize("name", quick(["line", "chain"]))
-def test_gradients_are_those_of_the_steps_one_after_the_other(name):
-    model, data = MODELS[name]()
-    arrays, rest = eqx.partition(hs.ParticleFilter(model, 20, key=jr.key(2)), eqx.is_inexact_array)
-
-    def slope(strategy):
-        return jax.grad(lambda arrays: hs.log_prob(eqx.combine(arrays, rest), data, strategy=strategy).sum())(arrays)
-
-    assert_close(slope(hs.Native()), slope(hs.Sequential()))
 
 
 @needs_kernels

@@ -1,7 +1,8 @@
 """Bootstrap particle filters over all steps of a sequence, with the random numbers that JAX draws from the same key.
 
 The kernels compute the bits of JAX's default generator by themselves, so that nothing is drawn in advance. Sequences of
-one model that begin with one key share what is drawn.
+one model that begin with one key share what is drawn. The derivative goes back along the chosen ancestors
+(`hiddenstate.native.particle_backward`).
 """
 
 from typing import NamedTuple
@@ -10,7 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from hiddenstate._types import Array, Float, Num, Shaped
+from hiddenstate.native import particle_backward
 from hiddenstate.native.operation import Operation, call
+from hiddenstate.native.particle_backward import KEEPING
 
 CHOOSING = ("systematic", "stratified")
 """The resampling schemes that kernels know."""
@@ -73,10 +76,11 @@ def run(
     """The filter over all steps, resampled where the effective sample size is below `enough`, and something was seen.
 
     `keep` is "nothing", "before" or "after": the clouds at all steps, with log-weights without or with what is observed
-    there.
+    there. With "before" there is no derivative. In place of that of a choice of ancestors stands that of the logarithms
+    of their weights, in place of that of a symbol that of the log-probability of its move (Ścibior and Wood 2021).
     """
     precise = jnp.result_type(float) == jnp.float64
-    options = CHOOSING.index(resampling), _KEEPING.index(keep), float(enough), precise
+    options = CHOOSING.index(resampling), KEEPING.index(keep), float(enough), precise
     seen = jnp.zeros(0, bool) if seen is None else seen
     first = cloud.particles, cloud.log_weights, cloud.ancestors
     if isinstance(moves, Linear):
@@ -84,13 +88,16 @@ def run(
         out = _linear.single(*shared, *first, moves.xs, moves.shift, seen, length, options=options)
     else:
         table = jax.lax.bitcast_convert_type(_table(moves.probs), jnp.uint32)
-        out = _symbols.single(cloud.key, table, *first, moves.log_likelihoods, seen, length, options=options)
+        shared = cloud.key, table, _log(moves.probs).astype(moves.log_likelihoods.dtype)
+        out = _symbols.single(*shared, *first, moves.log_likelihoods, seen, length, options=options)
     kept = Cloud(*out[7:]) if keep != "nothing" else None
     evidence, sizes, resampled = out[:3]
     return Run(evidence, sizes, resampled, Cloud(*out[3:7]), kept)
 
 
-_KEEPING = ("nothing", "before", "after")
+def _log(probs: Float[Array, "state state"]) -> Float[Array, "state state"]:
+    """Logarithms, of which only the derivative is used; that of a move that never happens is zero."""
+    return jnp.log(jnp.where(probs > 0, probs, 1.0))
 
 
 def _table(probs: Float[Array, "state state"]) -> Float[Array, "state _"]:
@@ -131,11 +138,13 @@ def _run_linear(*arrays, options):
     return call("particle_linear", shapes, *arrays, **_attributes(options))
 
 
-def _run_symbols(*arrays, options):
-    first, weights, _, likelihoods, _, lengths = arrays[2:]
+def _run_symbols(key, table, log_probs, *arrays, options):
+    del log_probs
+    first, weights, _, likelihoods, _, lengths = arrays
     shapes = _results(lengths, first, weights, likelihoods.shape[2], options)
-    return call("particle_symbols", shapes, *arrays, **_attributes(options))
+    return call("particle_symbols", shapes, key, table, *arrays, **_attributes(options))
 
 
-_linear = Operation("particle_linear", _run_linear, shared=5)
-_symbols = Operation("particle_symbols", _run_symbols, shared=2)
+_derivatives = particle_backward.derivatives(lambda: _linear, lambda: _symbols)
+_linear = Operation("particle_linear", _run_linear, shared=5, derivative=_derivatives[0])
+_symbols = Operation("particle_symbols", _run_symbols, shared=3, derivative=_derivatives[1])

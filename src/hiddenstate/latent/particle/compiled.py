@@ -3,8 +3,8 @@
 Models say what a kernel needs by the capability ``particle_moves(steps)``: `hiddenstate.native.particle.Symbols` or
 `Linear` of all steps, or None where they have gaps that kernels do not know; then the steps run one after the other.
 Numbers are the same up to rounding, until a position lies within rounding of a border between two particles; from there
-on the two ways differ as runs with different keys do. Derivatives are those of the steps one after the other, which
-are then computed too.
+on the two ways differ as runs with different keys do. The derivative of scores and of weighted particles is a kernel's
+too, backwards; that of all states is that of the steps one after the other, which are then computed too.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,9 @@ from hiddenstate.native import particle
 from hiddenstate.native.operation import lengths_of
 from hiddenstate.ops.derivatives import differentiated_as
 from hiddenstate.ops.resampling import enough_for
-from hiddenstate.strategies import Sequential, Unrolled
-from hiddenstate.strategies.auto import CACHED, CHUNK, LONG
+from hiddenstate.strategies import Native, Sequential, Unrolled
+from hiddenstate.strategies.auto import LONG
+from hiddenstate.strategies.strategy import in_chunks
 
 
 def check(filter: Any) -> None:
@@ -42,8 +43,10 @@ def states(filter: Any, state: ParticleState, elements: Observation, valid: Arra
         elements = Observation(steps.values, steps.inputs, steps.observed)
         return Unrolled(*_in_sequence(steps.length).run(filter, state, elements, steps.valid))
 
-    def native(filter, state, steps, found):
+    def native(filter, state, steps):
+        found = _by_kernel(filter, state, steps, "before")
         first, after, kept = state.information, _after(state, found, steps), found.kept
+        assert kept is not None
 
         def before(first, after):
             return jnp.concatenate([first[None], after[:-1]])
@@ -58,53 +61,40 @@ def states(filter: Any, state: ParticleState, elements: Observation, valid: Arra
         return Unrolled(along, _final(found, after))
 
     steps = Steps(elements.x, elements.u, elements.observed, valid)
-    return _run(filter, state, steps, "before", plain, native)
-
-
-def score(filter: Any, state: ParticleState, steps: Steps, plain: Callable[..., Any]) -> tuple[Array, ParticleState]:
-    """The log-probabilities of all steps, and the last state; `plain` computes the same by a strategy."""
-
-    def native(filter, state, steps, found):
-        return found.log_evidence, _final(found, _after(state, found, steps))
-
-    def in_sequence(filter, state, steps):
-        return plain(filter, state, steps, _in_sequence(steps.length))
-
-    return _run(filter, state, steps, "nothing", in_sequence, native)
-
-
-def weighed(filter: Any, state: ParticleState, steps: Steps, plain: Callable[..., Any]) -> tuple[Weighed, Array]:
-    """The particles of every step, weighted by all observations up to it, and the effective sample size."""
-
-    def native(filter, state, steps, found):
-        del filter, steps
-        first, kept = state.information, found.kept
-        resampled = jnp.concatenate([first.resampled[None], found.resampled[:-1]])
-        every = Weighed(kept.particles, kept.log_weights, found.log_evidence, kept.ancestors, resampled)
-        return every, found.effective_sample_size
-
-    def in_sequence(filter, state, steps):
-        return plain(filter, state, steps, _in_sequence(steps.length))
-
-    return _run(filter, state, steps, "after", in_sequence, native)
-
-
-def _run(
-    filter: Any, state: ParticleState, steps: Steps, keep: str, plain: Callable[..., Any], native: Callable[..., Any]
-) -> Any:
-    """native(filter, state, steps, what the kernel gave), with the derivative of plain(filter, state, steps)."""
+    if filter.model.particle_moves(steps) is None:
+        return plain(filter, state, steps)
     arrays, static = eqx.partition(filter, eqx.is_array)
 
     def whole(function):
         return lambda arrays, state, steps: function(eqx.combine(arrays, static), state, steps)
 
+    return differentiated_as(whole(plain), whole(native))(arrays, state, steps)
+
+
+def score(
+    filter: Any, state: ParticleState, steps: Steps, strategy: Native, plain: Callable[..., Any]
+) -> tuple[Array, ParticleState]:
+    """The log-probabilities of all steps, and the last state; `plain` computes the same by a strategy."""
     if filter.model.particle_moves(steps) is None:
-        return whole(plain)(arrays, state, steps)
+        return plain(filter, state, steps, _in_sequence(steps.length))
 
-    def by_kernel(filter, state, steps):
-        return native(filter, state, steps, _by_kernel(filter, state, steps, keep))
+    def run(state, steps):
+        found = _by_kernel(filter, state, steps, "nothing")
+        return _final(found, _after(state, found, steps)), found.log_evidence
 
-    return differentiated_as(whole(plain), whole(by_kernel))(arrays, state, steps)
+    return in_chunks(run, state, steps, strategy.chunk_length(steps.length))
+
+
+def weighed(filter: Any, state: ParticleState, steps: Steps, plain: Callable[..., Any]) -> tuple[Weighed, Array]:
+    """The particles of every step, weighted by all observations up to it, and the effective sample size."""
+    if filter.model.particle_moves(steps) is None:
+        return plain(filter, state, steps, _in_sequence(steps.length))
+    found = _by_kernel(filter, state, steps, "after")
+    kept = found.kept
+    assert kept is not None
+    resampled = jnp.concatenate([state.information.resampled[None], found.resampled[:-1]])
+    every = Weighed(kept.particles, kept.log_weights, found.log_evidence, kept.ancestors, resampled)
+    return every, found.effective_sample_size
 
 
 def _by_kernel(filter: Any, state: ParticleState, steps: Steps, keep: str) -> particle.Run:
@@ -145,5 +135,5 @@ def _final(found: particle.Run, after: Information) -> ParticleState:
 
 
 def _in_sequence(time: int) -> Sequential:
-    """As `hs.Auto` runs what has no kernel."""
-    return Sequential(checkpoint=True if time >= LONG else CHUNK if time >= CACHED else False)
+    """No step is computed twice before memory asks for it, since what it draws takes longest."""
+    return Sequential(checkpoint=time >= LONG)

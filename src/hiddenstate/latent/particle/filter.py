@@ -189,7 +189,7 @@ class ParticleFilter(SequenceModel):
     ) -> tuple[Float[Array, " time"], ParticleState]:
         """The log-probabilities of all steps, and the last state."""
         if isinstance(strategy, Native):
-            return compiled.score(self, state, steps, _scored)
+            return compiled.score(self, state, steps, strategy, _scored)
         return _scored(self, state, steps, strategy)
 
     @property
