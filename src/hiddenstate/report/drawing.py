@@ -133,9 +133,16 @@ def _named(layer: Layer) -> dict[str, Any]:
     return {"color": colour_of(layer), "label": layer.name or None}
 
 
+def _dashes(layer: Line | Rule) -> int:
+    """Which dashes a line has by its mark: those of rules are never solid."""
+    least = 1 if isinstance(layer, Rule) else 0
+    number = max(layer.mark, 1) if isinstance(layer, Line) and layer.dashed else layer.mark
+    return least + number % (len(style.DASHES) - least)
+
+
 def _line(axes: "Axes", layer: Line) -> None:
     look = {
-        "linestyle": style.DASHES[1 if layer.dashed else 0],
+        "linestyle": style.DASHES[_dashes(layer)],
         "marker": "o" if layer.marks else None,
         "markersize": 3.5,
     }
@@ -155,21 +162,24 @@ def _points(axes: "Axes", layer: Points) -> None:
         return
     if layer.errors is not None or layer.x_errors is not None:
         axes.errorbar(layer.x, layer.y, layer.errors, layer.x_errors, fmt="none", color=colour_of(layer), capsize=2)
-    axes.scatter(layer.x, layer.y, s=12, **_named(layer))
+    shape = style.MARKERS[layer.mark % len(style.MARKERS)]
+    axes.scatter(layer.x, layer.y, s=12 if layer.mark == 0 else 18, marker=shape, **_named(layer))
 
 
 def _bars(axes: "Axes", layer: Bars, side: int, sides: int) -> None:
     """The bars of one layer, beside those of the others."""
     width = 0.7 / sides
     places = np.arange(len(layer.names)) + (side - (sides - 1) / 2) * width
-    axes.bar(places, np.asarray(layer.values, float), yerr=layer.errors, capsize=2, width=width, **_named(layer))
+    hatch = style.HATCHES[layer.mark % len(style.HATCHES)]
+    look = _named(layer) | ({"hatch": hatch, "edgecolor": "white", "linewidth": 0} if hatch else {})
+    axes.bar(places, np.asarray(layer.values, float), yerr=layer.errors, capsize=2, width=width, **look)
     axes.set_xticks(range(len(layer.names)), list(layer.names))
     _turn_long(axes, layer.names)
 
 
 def _rule(axes: "Axes", layer: Rule) -> None:
     draw = axes.axhline if layer.axis == "y" else axes.axvline
-    draw(layer.at, linewidth=1, linestyle=style.DASHES[1], **_named(layer))
+    draw(layer.at, linewidth=1, linestyle=style.DASHES[_dashes(layer)], **_named(layer))
 
 
 def _heat(axes: "Axes", layer: Heat) -> None:
