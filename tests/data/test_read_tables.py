@@ -1,6 +1,7 @@
 import io
 import json
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -90,7 +91,7 @@ def test_every_form_of_table_reads_alike(write):
     semicolons = write("t2.csv", frame.write_csv(separator=";"))
     read.append(hs.read(semicolons, sequence="id", separator=";"))
     for data in read:
-        assert data.schema == read[0].schema
+        assert replace(data.schema, separator=None) == read[0].schema
         assert data.names == ("a", "b")
         np.testing.assert_array_equal(data.values, read[0].values)
         np.testing.assert_array_equal(data.observed, read[0].observed)

@@ -106,13 +106,13 @@ def _beside(
     from hiddenstate.report.tables import sequence_table
 
     rows = None
-    if Path(data).is_file() and not reading.wide:
+    if Path(data).is_file() and not reading.is_wide(sequences.schema):
         rows = read_rows(
             data,
             sequences.schema,
             sequence=reading.sequence,
             time=reading.time,
-            header=not reading.no_header,
+            header=reading.header,
             separator=reading.separator,
         )
     table = sequence_table(sequences) if rows is None else rows[0]

@@ -9,10 +9,11 @@ import typer
 from hiddenstate.cli.console import note, plural
 
 if TYPE_CHECKING:
-    from hiddenstate.core import Column, ConditionalModel, Pairs, SequenceModel, Sequences
+    from hiddenstate.core import Column, ConditionalModel, Pairs, Schema, SequenceModel, Sequences
 
 _PANEL = "How the data are read"
 _SHOWN = 6
+_AS_BEFORE = "as the model's data"
 
 SequenceColumn = Annotated[
     str | None,
@@ -114,13 +115,25 @@ class LabelledReading(Reading):
 
 @dataclass(frozen=True)
 class Rereading:
-    """How data are read for a fitted model, which knows its columns, kinds and vocabularies."""
+    """How data are read for a fitted model, which knows its columns, vocabularies and form of file."""
 
     sequence: SequenceColumn = None
     time: TimeColumn = None
-    lines: Lines = False
-    wide: Wide = False
-    no_header: NoHeader = False
+    lines: Annotated[
+        bool | None,
+        typer.Option("--lines/--no-lines", rich_help_panel=_PANEL, help="Every line of a text is a sequence.",
+                     show_default=_AS_BEFORE),
+    ] = None  # fmt: skip
+    wide: Annotated[
+        bool | None,
+        typer.Option("--wide/--long", rich_help_panel=_PANEL, help="Every row is a sequence, every column a step.",
+                     show_default=_AS_BEFORE),
+    ] = None  # fmt: skip
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", rich_help_panel=_PANEL, help="A CSV file has a line of column names.",
+                     show_default=_AS_BEFORE),
+    ] = None  # fmt: skip
     separator: Separator = None
     skip_unknown: Annotated[
         bool,
@@ -147,7 +160,7 @@ class Rereading:
                 schema=model.schema,
                 lines=self.lines,
                 wide=self.wide,
-                header=not self.no_header,
+                header=self.header,
                 separator=self.separator,
                 unknown="skip" if self.skip_unknown else "error",
                 unknown_answers="error" if judged else "missing",
@@ -155,6 +168,10 @@ class Rereading:
             )
         note(f"{data}: {described(found)}")
         return found
+
+    def is_wide(self, schema: "Schema") -> bool:
+        """Whether every row of the file is a sequence."""
+        return schema.wide if self.wide is None else self.wide
 
 
 def _answers_of(model: Any) -> dict[str, Any]:
