@@ -25,6 +25,13 @@ def test_it_prints_a_ranked_table(compared):
     assert "seed 1" in result.stderr and "vanilla (2 of 2)" in result.stderr and "held out" in result.stderr
 
 
+def test_it_says_what_it_makes_of_the_result(compared):
+    _, result = compared
+    noted = result.stderr[result.stderr.index("makes the page and plots") :].splitlines()
+    titles = {"Predictions", "Forecasts", "Calibration", "States and beliefs"}
+    assert {line.strip() for line in noted[1:-1]} == titles and noted[-1].strip() == "Plots"
+
+
 def test_it_writes_tables_models_and_plots(compared):
     out, _ = compared
     rows = json.loads((out / "table.json").read_text())

@@ -98,8 +98,16 @@ def compare(
     note(result.split)
     print_ranking(result)
     say(meaning(result))
-    command = command_line(ctx, seed=seed)
-    write_comparison(result, out, about=about, key=plot_key, plots=plots, command=command)
+    note("makes the page and plots")
+    write_comparison(
+        result,
+        out,
+        about=about,
+        key=plot_key,
+        plots=plots,
+        command=command_line(ctx, seed=seed),
+        announce=lambda title: note(f"  {title}"),
+    )
     say(f"table, plots and models are in {out}/; open {out / 'report.html'} in a browser")
 
 

@@ -1,7 +1,7 @@
 """A comparison of models on the screen and in a folder."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -50,11 +50,13 @@ def write_comparison(
     key: PRNGKeyArray,
     plots: Literal["png", "svg"] = "png",
     command: str = "",
+    announce: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Write table.csv, table.json, about.json, models, plots and report.html; the key is for what is sampled.
 
     Where models were learned from several seeds, seeds.csv has the score of each.
-    `about` says what was compared, on which data and with which seed; `command` is what to type for the same.
+    `about` says what was compared, on which data and with which seed; `command` is what to type for the same;
+    `announce` is told what is made next, where that takes time.
     """
     folder = Path(folder)
     make_folder(folder)
@@ -68,9 +70,10 @@ def write_comparison(
     write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", folder / "about.json")
     for name, model in comparison.models.items():
         save(model, folder / "models" / f"{name}.safetensors")
-    page = comparison_page(comparison, meaning(comparison), about=about, key=key, command=command)
+    page = comparison_page(comparison, meaning(comparison), about=about, key=key, command=command, announce=announce)
     write_page(page, folder / "report.html")
     if np.isfinite(comparison.rows[0].nats_per_step):
+        announce("Plots")
         _draw_plots(comparison, page, folder, plots)
 
 
