@@ -61,6 +61,11 @@ def test_the_slider_goes_through_forecasts(page):
     assert slides.locator(".marks").first.inner_html() != before
 
 
+def test_bands_of_a_forecast_differ_in_the_legend(page):
+    signs = page.locator(".slides").first.locator("figure.chart").first.locator(".legend rect")
+    assert len({sign.get_attribute("style") for sign in signs.all()}) == signs.count() == 2
+
+
 def test_a_narrow_dark_page_does_not_overflow(opened, path):
     with opened(path, width=420, theme="dark") as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 420

@@ -84,3 +84,16 @@ def test_marks_are_drawn(tmp_path, kind):
         draw_charts([Chart("t", "x", "y", [made])], tmp_path / f"{variant}.svg")
         drawn.append(re.sub(r"<dc:date>.*", "", (tmp_path / f"{variant}.svg").read_text()))
     assert len(set(drawn)) == 3
+
+
+def test_bands_have_their_colours_in_the_legend():
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=(4.9, 3.7)).add_subplot()
+    bands = [Band(X, X - 3, X + 3, name="90%"), Band(X, X - 1, X + 1, name="50%", within=1)]
+    draw_chart(axes, Chart("t", "x", "y", [*bands, Line(X, X, name="median")]))
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["90%", "50%", "median"]
+    outer, inner = (patch.get_alpha() for patch in legend.get_patches())
+    assert outer == pytest.approx(0.2) and inner == pytest.approx(0.36)

@@ -42,7 +42,7 @@ def test_a_page_knows_the_colours_and_marks_of_plots():
     assert [(int(place), colour) for place, colour, _ in light] == list(enumerate(map(str.lower, style.COLOURS)))
     assert len({dark for *_, dark in light}) == len(style.COLOURS)
     layers = assets.joinpath("layers.js").read_text()
-    assert f"COLOURS = {len(style.COLOURS)};" in layers
+    assert f"COLOURS = {len(style.COLOURS)};" in layers and f"BAND = {style.BAND};" in layers
     for name in ("DASHES", "SHAPES", "HATCHES"):
         drawn = json.loads(re.findall(rf"const {name} = (\[.*\]);", layers)[0])
         assert len(drawn) == len(getattr(style, name.replace("SHAPES", "MARKERS")))

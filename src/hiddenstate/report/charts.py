@@ -51,11 +51,16 @@ class Line(Layer):
 
 @dataclass(frozen=True, eq=False)
 class Band(Layer):
-    """The room between two lines, such as an interval of a forecast."""
+    """The room between two lines, such as an interval of a forecast.
+
+    `within` is how many bands of the same colour are drawn below it and around it, through which it looks deeper: its
+    sign in the legend does, too.
+    """
 
     x: Numbers
     low: Numbers
     high: Numbers
+    within: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,8 +98,28 @@ def _entitle(axes: "Axes", chart: Chart) -> None:
     axes.set_title(chart.title, pad=8 + 14 * rows)
     if names:
         axes.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, borderpad=0.2, handlelength=1.6
+            *_signs(axes, chart),
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=columns,
+            borderaxespad=0.2,
+            borderpad=0.2,
+            handlelength=1.6,
         )
+
+
+def _signs(axes: "Axes", chart: Chart) -> tuple[list[Any], list[str]]:
+    """What stands in the legend: bands in the colours that they have where they lie within others."""
+    from matplotlib.patches import Patch
+
+    handles, labels = axes.get_legend_handles_labels()
+    signs = dict(zip(labels, handles, strict=True))
+    for layer in chart.layers:
+        if isinstance(layer, Band) and layer.name:
+            signs[layer.name] = Patch(
+                color=colour_of(layer), alpha=1 - (1 - style.BAND) ** (layer.within + 1), linewidth=0
+            )
+    return list(signs.values()), list(signs)
 
 
 def _name_axes(axes: "Axes", chart: Chart) -> None:
@@ -153,7 +173,7 @@ def _line(axes: "Axes", layer: Line) -> None:
 
 
 def _band(axes: "Axes", layer: Band) -> None:
-    axes.fill_between(layer.x, layer.low, layer.high, alpha=0.2, linewidth=0, **_named(layer))
+    axes.fill_between(layer.x, layer.low, layer.high, alpha=style.BAND, linewidth=0, **_named(layer))
 
 
 def _points(axes: "Axes", layer: Points) -> None:

@@ -32,6 +32,9 @@ MARKERS = ("o", "D", "s", "^")
 HATCHES = (None, "//////", "------", "\\\\\\\\\\\\")
 """How lines, points and bars of the same colour differ: one for each mark."""
 
+BAND = 0.2
+"""How opaque a band is."""
+
 HEAT = "Blues"
 SIGNED = "PuOr"
 FORMS = (".png", ".pdf", ".svg")

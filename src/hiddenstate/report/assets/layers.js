@@ -3,6 +3,7 @@
 
 const LEVELS = 48; // shades of a heat map
 const COLOURS = 12;
+const BAND = 0.2; // how opaque a band is
 
 // How lines, points and bars of the same colour differ, one for each mark.
 const DASHES = ["", "5 3", "1.5 2.5", "8 3 1.5 3", "12 4"];
@@ -186,7 +187,7 @@ const draw = {
       const bottom = thinned(run.map(([x, , low]) => [x, low])).reverse();
       return `M${joined(top)}L${joined(bottom)}Z`;
     });
-    if (path.length) shape("path", { d: path.join(""), style: `fill:${colourOf(layer)};fill-opacity:0.2` }, group);
+    if (path.length) shape("path", { d: path.join(""), style: `fill:${colourOf(layer)};fill-opacity:${BAND}` }, group);
   },
 
   points(layer, group, X, Y) {
@@ -281,7 +282,8 @@ function titled(text, words, width) {
 function drawKey(layer, parent) {
   const sign = shape("svg", { width: 18, height: 10, viewBox: "0 0 18 10", "aria-hidden": "true" }, parent);
   const colour = layer.kind === "points" && layer.values ? "var(--scale-middle)" : colourOf(layer);
-  if (layer.kind === "band") shape("rect", { width: 18, height: 10, rx: 2, style: `fill:${colour};fill-opacity:0.3` }, sign);
+  const opacity = (1 - (1 - BAND) ** ((layer.within ?? 0) + 1)).toFixed(3);
+  if (layer.kind === "band") shape("rect", { width: 18, height: 10, rx: 2, style: `fill:${colour};fill-opacity:${opacity}` }, sign);
   else if (layer.kind === "bars" || layer.kind === "heat") {
     const place = { x: 4, width: 10, height: 10, rx: 2 };
     shape("rect", { ...place, style: `fill:${colour}` }, sign);
