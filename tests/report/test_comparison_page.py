@@ -182,3 +182,20 @@ def test_models_drawn_together_look_different():
         assert len(named) >= 14
         assert len({(layer.colour, layer.mark) for layer in named}) == len(named)
         assert len({(colour_of(layer), layer.mark) for layer in named}) == len(named)
+
+
+def test_observations_of_other_kinds_are_drawn_by_themselves():
+    schema = hs.Schema(
+        (hs.Column("sky", "symbol", 2, ("dry", "wet")), hs.Column("temp", "real"), hs.Column("wind", "real"),
+         hs.Column("visits", "count")), scalar=False,
+    )  # fmt: skip
+    values = np.stack([np.arange(12) % 2, 20 + np.arange(12) / 3, np.arange(12.0), 300 + np.arange(12)], axis=1)
+    data = hs.Sequences.of([values, values[:5]], schema=schema)
+    slides = state_slides({"gru": hs.build("gru", data, hidden=2, key=jr.key(0))}, data)
+    for charts in slides.charts:
+        assert [chart.title for chart in charts[:3]] == [
+            "Observations, sky", "Observations, real numbers", "Observations, visits",
+        ]  # fmt: skip
+        assert charts[0].y_names == ["dry", "wet"] and isinstance(charts[0].layers[0], Points)
+        assert [layer.name for layer in charts[1].layers] == ["temp", "wind"]
+        assert charts[2].y == "visits"
