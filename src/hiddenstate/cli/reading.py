@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from hiddenstate.cli.console import note, plural
+from hiddenstate.cli.errors import in_flags
 
 if TYPE_CHECKING:
     from hiddenstate.core import Column, ConditionalModel, Pairs, Schema, SequenceModel, Sequences
@@ -75,6 +76,7 @@ class Reading:
         note(f"{data}: {described(found)}")
         if self.kind is None and embedded is None:
             _note_guesses(found)
+            _note_separator(found)
         return found
 
     def options(self) -> dict[str, Any]:
@@ -268,6 +270,17 @@ def _note_guesses(data: "Sequences | Pairs") -> None:
     if guessed:
         which = "them" if len(guessed) == len(columns) else ", ".join(guessed)
         note(f"  (whole numbers may mean other things: --kind reads {which} as real, count, bit or symbol)")
+
+
+def _note_separator(data: "Sequences | Pairs") -> None:
+    """Say that a single column may be several, where its name holds what often stands between names."""
+    import hiddenstate as hs
+    from hiddenstate.data.tables import likely_separator
+
+    schema = (data.sources if isinstance(data, hs.Pairs) else data).schema
+    likely = likely_separator([column.name for column in schema.columns])
+    if likely is not None and schema.text is None:
+        note(in_flags(f"  (the first line holds {likely!r}: separator={likely!r} reads several columns)"))
 
 
 def _column(column: "Column") -> str:
