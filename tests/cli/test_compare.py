@@ -67,6 +67,11 @@ def test_bad_arguments_are_told_before_the_work(fails, weather, tmp_path):
     assert "too few" in fails("compare", short, "--out", out)
 
 
+def test_a_model_that_is_not_there_is_told_first(run, weather, tmp_path):
+    result = run("compare", weather, "--sequence", "town", "--columns", "temp", "--models", "nope", "--out", tmp_path)
+    assert result.exit_code == 2 and "fits" not in result.stderr
+
+
 def test_a_task_says_what_is_possible(run, fails, weather, tmp_path):
     out = tmp_path / "task"
     task = "hmm:states=2,symbols=3,sequences=20,length=10"
