@@ -48,6 +48,7 @@ docs: $(VENV)/.installed  ## Build the documentation into site/, warnings are er
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 native: $(VENV)/.installed  ## Compile the kernels in csrc/, which make everything faster and nothing different
+	@echo "Compiling the kernels, which takes a minute or two."
 	@mkdir -p build && $(BIN)/cmake -S . -B build/native -G Ninja -DSKBUILD_STATE=editable \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >build/native.log 2>&1 && \
 	  $(BIN)/cmake --build build/native >>build/native.log 2>&1 || { cat build/native.log; exit 1; }

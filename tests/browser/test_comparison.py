@@ -44,6 +44,11 @@ def test_sections_tables_and_charts_are_there(page):
     assert "--seed 0" in page.locator("header .commands").inner_text()
 
 
+def test_the_ranking_fits_on_a_wide_page(page):
+    table = page.locator(".scroll").first
+    assert table.evaluate("region => region.scrollWidth <= region.clientWidth")
+
+
 def test_hover_tells_what_was_predicted_and_what_came(page):
     figure = chart(page, "each step predicted from those before it")
     low, high = ends(figure)
@@ -59,6 +64,11 @@ def test_the_slider_goes_through_forecasts(page):
     slides.locator("input").focus()
     page.keyboard.press("ArrowRight")
     assert slides.locator(".marks").first.inner_html() != before
+
+
+def test_bands_of_a_forecast_differ_in_the_legend(page):
+    signs = page.locator(".slides").first.locator("figure.chart").first.locator(".legend rect")
+    assert len({sign.get_attribute("style") for sign in signs.all()}) == signs.count() == 2
 
 
 def test_a_narrow_dark_page_does_not_overflow(opened, path):

@@ -109,3 +109,14 @@ def test_a_path_that_cannot_be_written(fails, weather, tmp_path):
         tmp_path / "no" / "m.safetensors",
     )
     assert "cannot write" in fails("fit", weather, *words)
+
+
+def test_another_separator_is_suggested(run, fails, tmp_path):
+    several, rows = tmp_path / "several.csv", tmp_path / "rows.csv"
+    several.write_text("day;rain\n1;0,5\n2;1,5\n")
+    assert "read it with --separator ';'" in fails("fit", several)
+    several.write_text("day\train\n1\t0,5\n2\t1,5\n")
+    assert r"read it with --separator $'\t'" in fails("fit", several)
+    rows.write_text("day;rain\n" + "1;2\n2;2\n" * 20)
+    result = run("fit", rows, "--model", "unigram", "--out", tmp_path / "m.safetensors")
+    assert "the first line holds ';': --separator ';' reads several columns" in result.stderr

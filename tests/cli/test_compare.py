@@ -25,6 +25,13 @@ def test_it_prints_a_ranked_table(compared):
     assert "seed 1" in result.stderr and "vanilla (2 of 2)" in result.stderr and "held out" in result.stderr
 
 
+def test_it_says_what_it_makes_of_the_result(compared):
+    _, result = compared
+    noted = result.stderr[result.stderr.index("makes the page and plots") :].splitlines()
+    titles = {"Predictions", "Forecasts", "Calibration", "States and beliefs"}
+    assert {line.strip() for line in noted[1:-1]} == titles and noted[-1].strip() == "Plots"
+
+
 def test_it_writes_tables_models_and_plots(compared):
     out, _ = compared
     rows = json.loads((out / "table.json").read_text())
@@ -58,6 +65,11 @@ def test_bad_arguments_are_told_before_the_work(fails, weather, tmp_path):
     short = tmp_path / "short.csv"
     short.write_text("x\n1.5\n2.5\n")
     assert "too few" in fails("compare", short, "--out", out)
+
+
+def test_a_model_that_is_not_there_is_told_first(run, weather, tmp_path):
+    result = run("compare", weather, "--sequence", "town", "--columns", "temp", "--models", "nope", "--out", tmp_path)
+    assert result.exit_code == 2 and "fits" not in result.stderr
 
 
 def test_a_task_says_what_is_possible(run, fails, weather, tmp_path):

@@ -1,8 +1,10 @@
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 
 import hiddenstate as hs
+from hiddenstate.report.decoding import _probabilities, percents
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +75,20 @@ def test_models_without_hidden_states_are_refused(fails, temps, hidden, weather,
     assert "there is nothing to decode" in fails("decode", temps, weather, "--out", tmp_path / "x.csv")
     assert "a table is written as" in fails("decode", hidden, weather, "--out", tmp_path / "x.xlsx")
     assert "a plot is written as" in fails("decode", hidden, weather, "--plot", tmp_path / "x.bmp")
+
+
+def test_it_says_how_many_sequences_are_drawn(run, hidden, weather, tmp_path):
+    words = ("decode", hidden, weather, "--out", tmp_path / "d.csv", "--plot", tmp_path / "p.svg")
+    result = run(*words)
+    assert f"the first 4 of 12 sequences drawn in {tmp_path / 'p.svg'}" in result.stdout.replace("\n", "")
+
+
+def test_shares_in_the_legend_sum_to_a_hundred():
+    assert percents(np.array([1, 1, 1])) == [34, 33, 33]
+    assert percents(np.array([505, 335, 160])) == [51, 33, 16] and percents(np.array([3, 1, 0])) == [75, 25, 0]
+
+
+def test_steps_along_a_plot_are_whole_numbers():
+    axes = Figure(figsize=(8, 1)).add_subplot()
+    _probabilities(axes, np.full((8, 2), 0.5), ["red", "blue"])
+    assert all(tick == int(tick) for tick in axes.get_xticks())

@@ -84,6 +84,7 @@ def test_the_study_of_switching_is_written(run, fails, tmp_path):
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0] == "seed 1: 20 sequences of 10 steps at each of 3 levels, kept states seen"
+    assert [line.strip() for line in result.stderr.splitlines()] == [f"level {i} of 3" for i in (1, 2, 3)]
     assert lines[1].startswith("The one-pass rule of minGRU is 0.")
     assert "and 0.000 ± 0.000 where it tells all 0.500 nats" in lines[1]
     assert len((out / "switching.csv").read_text().splitlines()) == 4

@@ -22,6 +22,12 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         check_outputs(tmp_path / "nowhere" / "model.safetensors")
 
 
+def test_a_file_where_a_folder_should_be_is_named(tmp_path):
+    (tmp_path / "model.safetensors").write_text("")
+    with pytest.raises(hs.FileError, match=r"model\.safetensors is a file, and nothing can be put into it"):
+        check_outputs(tmp_path / "model.safetensors" / "x.safetensors")
+
+
 def test_what_is_read_is_not_replaced(tmp_path):
     (tmp_path / "data.csv").write_text("x\n1\n")
     (tmp_path / "link.csv").symlink_to(tmp_path / "data.csv")

@@ -1,13 +1,14 @@
 """Charts as plain data, and drawn."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 import hiddenstate as hs
 from hiddenstate.report.charts import Arrows, Band, Bars, Chart, Heat, Line, Points, Rule
-from hiddenstate.report.drawing import draw_chart, draw_charts
+from hiddenstate.report.drawing import colour_of, draw_chart, draw_charts
 
 X = np.arange(3.0)
 LAYERS = [
@@ -60,3 +61,39 @@ def test_axes_of_equal_scale_are_drawn_without_complaint(tmp_path, caplog):
     chart = Chart("title", "x", "y", [Points(X, 9 * X), Rule(1.0)], equal=True)
     draw_charts([chart], tmp_path / "plot.svg")
     assert not [record for record in caplog.records if record.name.startswith("matplotlib")]
+
+
+def test_layers_that_are_drawn_together_differ_in_colour_or_mark():
+    models = [Line(X, X, colour=place) for place in range(50)]
+    greys = [Line(X, X, colour="grey", variant=i) for i in range(3)]
+    looks = {(one.colour if isinstance(one.colour, str) else colour_of(one), one.mark) for one in (*models, *greys)}
+    assert len(looks) == 53
+    assert {one.mark for one in models[:8]} == {0}
+
+
+@pytest.mark.parametrize("kind", [Line, Points, Bars, Rule])
+def test_marks_are_drawn(tmp_path, kind):
+    """Two layers of one colour do not look the same in a file."""
+    drawn = []
+    for variant in (0, 1, 2):
+        made = (
+            kind(0.5, variant=variant)
+            if kind is Rule
+            else kind(["a", "b", "c"] if kind is Bars else X, X, variant=variant)
+        )
+        draw_charts([Chart("t", "x", "y", [made])], tmp_path / f"{variant}.svg")
+        drawn.append(re.sub(r"<dc:date>.*", "", (tmp_path / f"{variant}.svg").read_text()))
+    assert len(set(drawn)) == 3
+
+
+def test_bands_have_their_colours_in_the_legend():
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=(4.9, 3.7)).add_subplot()
+    bands = [Band(X, X - 3, X + 3, name="90%"), Band(X, X - 1, X + 1, name="50%", within=1)]
+    draw_chart(axes, Chart("t", "x", "y", [*bands, Line(X, X, name="median")]))
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["90%", "50%", "median"]
+    outer, inner = (patch.get_alpha() for patch in legend.get_patches())
+    assert outer == pytest.approx(0.2) and inner == pytest.approx(0.36)

@@ -89,6 +89,20 @@ def test_the_table_is_printed_best_first(small, capsys):
     assert "baseline," in lines[3]
 
 
+def test_no_number_of_the_table_is_cut_in_a_narrow_terminal(small, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [row(name, 0.3, 0.0) for name in ("gru", "mingru (2 layers)", "mingru")]
+    rows = [replace(one, quality=0.8197, measure="accuracy", solved=False, parameters=2434) for one in rows]
+    rows = [
+        replace(one, seconds=seconds, difference=0.1) for one, seconds in zip(rows, (0.2, 127.4, 16.6), strict=True)
+    ]
+    print_ranking(replace(small, rows=tuple(rows)))
+    said = capsys.readouterr().out
+    assert "…" not in said and max(map(len, said.splitlines())) <= 80
+    words = said.split()
+    assert {"<1", "127", "17", "2,434", "0.8197"} <= set(words)
+
+
 @pytest.mark.parametrize(
     ("rows", "said"),
     [

@@ -11,8 +11,9 @@ import hiddenstate as hs
 from hiddenstate.learn.compare import Comparison, Row
 from hiddenstate.learn.scores import step_nats
 from hiddenstate.report.charts import Band, Heat, Line, Points
-from hiddenstate.report.comparison_charts import gain_charts, ranking_charts
+from hiddenstate.report.comparison_charts import gain_charts, learning_charts, ranking_charts, timing_charts
 from hiddenstate.report.comparison_page import comparison_page
+from hiddenstate.report.drawing import colour_of
 from hiddenstate.report.page import to_html
 from hiddenstate.report.prediction_charts import forecast_slides, prediction_charts
 from hiddenstate.report.state_charts import state_slides
@@ -167,3 +168,34 @@ def test_beliefs_are_filtered_and_the_slider_goes_through_sequences():
     belief = np.asarray(hs.filter(made.models["hmm"], made.test))[1, steps]
     np.testing.assert_allclose(heat.values, belief.T, atol=1e-6)
     assert steps[0] == made.test.context[1] and steps[-1] == made.test.lengths[1] - 1
+
+
+def test_models_drawn_together_look_different():
+    """More models than there are colours, and several baselines."""
+    made = reals()
+    names = [f"model-{i:02}" for i in range(14)] + ["ar1", "last", "unigram"]
+    rows = tuple(replace(made.rows[0], model=name, baseline=not name.startswith("model")) for name in names)
+    some = dict.fromkeys(names, made.step_nats["gru"])
+    many = replace(made, rows=rows, histories=dict.fromkeys(names, HISTORY), step_nats=some)
+    for chart in (*learning_charts(many), *timing_charts(many), *gain_charts(many)):
+        named = [layer for layer in chart.layers if layer.name]
+        assert len(named) >= 14
+        assert len({(layer.colour, layer.mark) for layer in named}) == len(named)
+        assert len({(colour_of(layer), layer.mark) for layer in named}) == len(named)
+
+
+def test_observations_of_other_kinds_are_drawn_by_themselves():
+    schema = hs.Schema(
+        (hs.Column("sky", "symbol", 2, ("dry", "wet")), hs.Column("temp", "real"), hs.Column("wind", "real"),
+         hs.Column("visits", "count")), scalar=False,
+    )  # fmt: skip
+    values = np.stack([np.arange(12) % 2, 20 + np.arange(12) / 3, np.arange(12.0), 300 + np.arange(12)], axis=1)
+    data = hs.Sequences.of([values, values[:5]], schema=schema)
+    slides = state_slides({"gru": hs.build("gru", data, hidden=2, key=jr.key(0))}, data)
+    for charts in slides.charts:
+        assert [chart.title for chart in charts[:3]] == [
+            "Observations, sky", "Observations, real numbers", "Observations, visits",
+        ]  # fmt: skip
+        assert charts[0].y_names == ["dry", "wet"] and isinstance(charts[0].layers[0], Points)
+        assert [layer.name for layer in charts[1].layers] == ["temp", "wind"]
+        assert charts[2].y == "visits"

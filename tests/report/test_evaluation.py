@@ -1,5 +1,7 @@
 """Evaluations in words and as plots, and answers as tables."""
 
+from dataclasses import replace
+
 import jax.random as jr
 import numpy as np
 import numpyro.distributions as dist
@@ -31,6 +33,12 @@ def test_what_was_found_is_said():
     assert lines[:2] == ["sky:", "accuracy         0.7500 (always the most frequent: 0.5000)"]
     assert "coverage         50.0% in the 50%, 75.0% in the 80%, 75.0% in the 95% interval" in lines
     assert score_words(SCORE) == "0.5000 ± 0.0100 nats per answer (4 answers)"
+
+
+def test_one_bin_is_one():
+    sure = hs.metrics.reliability(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0, 0]))
+    lines = evaluation_lines(Evaluation(SCORE, {"sky": replace(classified(1), reliability=(sure,))}, 1))
+    assert lines[-1].endswith("from 1 bin of confidence")
 
 
 def test_steps_ahead_are_rows():

@@ -1,3 +1,7 @@
+import json
+import re
+from importlib.resources import files
+
 import matplotlib
 import pytest
 
@@ -30,3 +34,15 @@ def test_labels_too_close_are_moved_apart_around_their_mean():
     assert style._apart([0.0, 0.1, 5.0], 1.0) == pytest.approx([-0.45, 0.55, 5.0])
     placed = style._apart([0.0, 0.5, 1.0, 1.2], 1.0)
     assert placed == pytest.approx([-0.825, 0.175, 1.175, 2.175])
+
+
+def test_a_page_knows_the_colours_and_marks_of_plots():
+    assets = files("hiddenstate.report").joinpath("assets")
+    light = re.findall(r"--c(\d+): light-dark\((#\w+), (#\w+)\)", assets.joinpath("page.css").read_text())
+    assert [(int(place), colour) for place, colour, _ in light] == list(enumerate(map(str.lower, style.COLOURS)))
+    assert len({dark for *_, dark in light}) == len(style.COLOURS)
+    layers = assets.joinpath("layers.js").read_text()
+    assert f"COLOURS = {len(style.COLOURS)};" in layers and f"BAND = {style.BAND};" in layers
+    for name in ("DASHES", "SHAPES", "HATCHES"):
+        drawn = json.loads(re.findall(rf"const {name} = (\[.*\]);", layers)[0])
+        assert len(drawn) == len(getattr(style, name.replace("SHAPES", "MARKERS")))

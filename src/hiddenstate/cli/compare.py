@@ -98,17 +98,28 @@ def compare(
     note(result.split)
     print_ranking(result)
     say(meaning(result))
-    command = command_line(ctx, seed=seed)
-    write_comparison(result, out, about=about, key=plot_key, plots=plots, command=command)
+    note("makes the page and plots")
+    write_comparison(
+        result,
+        out,
+        about=about,
+        key=plot_key,
+        plots=plots,
+        command=command_line(ctx, seed=seed),
+        announce=lambda title: note(f"  {title}"),
+    )
     say(f"table, plots and models are in {out}/; open {out / 'report.html'} in a browser")
 
 
 def _compare(sequences: Any, known: Any, models: list[str] | None, key: Any, seed: int, **sizes: Any) -> "Comparison":
     """The models fitted to the data, with a note before each."""
+    from hiddenstate.catalogue import recipe_named
     from hiddenstate.core import Pairs
     from hiddenstate.learn.compare import compare, default_models
 
     names = list(dict.fromkeys(models or default_models(sequences)))
+    for name in names:
+        recipe_named(name)  # a name that is wrong is told before anything is said to be fitted
     if not isinstance(sequences, Pairs) and sequences.has_missing and not models:
         note("values are missing: networks and baselines, which need each one, take no part")
     note(f"fits {plural(len(names), 'model')}; seed {seed}")

@@ -64,7 +64,7 @@ def decode(
         say(f"log-probability of the most likely states and the data: {found['log_prob']:.4f}")
     if plot is not None:
         _draw(found, sequences, plot)
-    said = f"; drawn in {plot}" if plot else ""
+    said = f"; {_drawn(sequences)} in {plot}" if plot else ""
     say(f"{plural(sequences.steps, 'step')} with their states in {out}{said}")
 
 
@@ -106,13 +106,13 @@ def _beside(
     from hiddenstate.report.tables import sequence_table
 
     rows = None
-    if Path(data).is_file() and not reading.wide:
+    if Path(data).is_file() and not reading.is_wide(sequences.schema):
         rows = read_rows(
             data,
             sequences.schema,
             sequence=reading.sequence,
             time=reading.time,
-            header=not reading.no_header,
+            header=reading.header,
             separator=reading.separator,
         )
     table = sequence_table(sequences) if rows is None else rows[0]
@@ -124,6 +124,15 @@ def _beside(
         columns = columns[np.argsort(rows[1])]
         table = table if plain else typed(table)
     return table.hstack(columns)
+
+
+def _drawn(sequences: "Sequences") -> str:
+    """What of the data is drawn, in words."""
+    from hiddenstate.report.decoding import MOST_COLUMNS, MOST_SEQUENCES
+
+    counts = (len(sequences), MOST_SEQUENCES, "sequences"), (len(sequences.schema.columns), MOST_COLUMNS, "columns")
+    cut = [f"the first {most} of {count} {what}" for count, most, what in counts if count > most]
+    return f"{' and '.join(cut)} drawn" if cut else "drawn"
 
 
 def _draw(found: dict[str, Any], sequences: "Sequences", plot: Path) -> None:

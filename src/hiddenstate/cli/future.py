@@ -24,7 +24,7 @@ def read_future(path: Path | None, model: "SequenceModel", names: Sequence[str] 
     if not model.inputs or schema is None:
         raise hs.DataError("the model takes no inputs; leave out --future.")
     named = schema.sequence if len(names) > 1 else None
-    known = hs.Schema(file_columns(schema), scalar=False)
+    known = hs.Schema(file_columns(schema), scalar=False, header=schema.header, separator=schema.separator)
     table = hs.read(path, schema=known, sequence=named, time=schema.time)
     values = spread(table.values, known.columns)
     if table.ragged or table.has_missing:

@@ -181,9 +181,16 @@ def switching(
     from hiddenstate.report.switching import write_switching_study
 
     make_folder(out)
-    study = hs.inspect.switching_study(key=jr.key(seed), sequences=sequences, length=steps, levels=levels, kept=kept)
-    write_switching_study(study, out)
     say(f"seed {seed}: {sequences} sequences of {steps} steps at each of {levels} levels, kept states {kept}")
+    study = hs.inspect.switching_study(
+        key=jr.key(seed),
+        sequences=sequences,
+        length=steps,
+        levels=levels,
+        kept=kept,
+        announce=lambda number: note(f"  level {number} of {levels}"),
+    )
+    write_switching_study(study, out)
     say(str(study))
     say(f"written to {out / 'switching.csv'} and {out / 'switching.png'}")
 

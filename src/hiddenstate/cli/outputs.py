@@ -14,6 +14,11 @@ def check_outputs(*outputs: Path | None, reads: Iterable[str | Path | None] = ()
             continue
         if path.is_dir() or not path.name:
             raise FileError(f"cannot write {path}: it is a folder; give the name of a file in it.")
+        file = next((parent for parent in path.parents if parent.is_file()), None)
+        if file is not None:
+            raise FileError(
+                f"cannot write {path}: {file} is a file, and nothing can be put into it; give another path."
+            )
         if not path.parent.is_dir():
             raise FileError(f"cannot write {path}: there is no folder {path.parent}; make it first.")
         if path.resolve() in taken:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from hiddenstate.cli.console import note, plural
+from hiddenstate.cli.errors import in_flags
 
 if TYPE_CHECKING:
-    from hiddenstate.core import Column, ConditionalModel, Pairs, SequenceModel, Sequences
+    from hiddenstate.core import Column, ConditionalModel, Pairs, Schema, SequenceModel, Sequences
 
 _PANEL = "How the data are read"
 _SHOWN = 6
+_AS_BEFORE = "as the model's data"
 
 SequenceColumn = Annotated[
     str | None,
@@ -74,6 +76,7 @@ class Reading:
         note(f"{data}: {described(found)}")
         if self.kind is None and embedded is None:
             _note_guesses(found)
+            _note_separator(found)
         return found
 
     def options(self) -> dict[str, Any]:
@@ -114,13 +117,25 @@ class LabelledReading(Reading):
 
 @dataclass(frozen=True)
 class Rereading:
-    """How data are read for a fitted model, which knows its columns, kinds and vocabularies."""
+    """How data are read for a fitted model, which knows its columns, vocabularies and form of file."""
 
     sequence: SequenceColumn = None
     time: TimeColumn = None
-    lines: Lines = False
-    wide: Wide = False
-    no_header: NoHeader = False
+    lines: Annotated[
+        bool | None,
+        typer.Option("--lines/--no-lines", rich_help_panel=_PANEL, help="Every line of a text is a sequence.",
+                     show_default=_AS_BEFORE),
+    ] = None  # fmt: skip
+    wide: Annotated[
+        bool | None,
+        typer.Option("--wide/--long", rich_help_panel=_PANEL, help="Every row is a sequence, every column a step.",
+                     show_default=_AS_BEFORE),
+    ] = None  # fmt: skip
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", rich_help_panel=_PANEL, help="A CSV file has a line of column names.",
+                     show_default=_AS_BEFORE),
+    ] = None  # fmt: skip
     separator: Separator = None
     skip_unknown: Annotated[
         bool,
@@ -147,7 +162,7 @@ class Rereading:
                 schema=model.schema,
                 lines=self.lines,
                 wide=self.wide,
-                header=not self.no_header,
+                header=self.header,
                 separator=self.separator,
                 unknown="skip" if self.skip_unknown else "error",
                 unknown_answers="error" if judged else "missing",
@@ -155,6 +170,10 @@ class Rereading:
             )
         note(f"{data}: {described(found)}")
         return found
+
+    def is_wide(self, schema: "Schema") -> bool:
+        """Whether every row of the file is a sequence."""
+        return schema.wide if self.wide is None else self.wide
 
 
 def _answers_of(model: Any) -> dict[str, Any]:
@@ -251,6 +270,17 @@ def _note_guesses(data: "Sequences | Pairs") -> None:
     if guessed:
         which = "them" if len(guessed) == len(columns) else ", ".join(guessed)
         note(f"  (whole numbers may mean other things: --kind reads {which} as real, count, bit or symbol)")
+
+
+def _note_separator(data: "Sequences | Pairs") -> None:
+    """Say that a single column may be several, where its name holds what often stands between names."""
+    import hiddenstate as hs
+    from hiddenstate.data.tables import likely_separator
+
+    schema = (data.sources if isinstance(data, hs.Pairs) else data).schema
+    likely = likely_separator([column.name for column in schema.columns])
+    if likely is not None and schema.text is None:
+        note(in_flags(f"  (the first line holds {likely!r}: separator={likely!r} reads several columns)"))
 
 
 def _column(column: "Column") -> str:

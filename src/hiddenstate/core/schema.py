@@ -45,6 +45,8 @@ class Schema:
     `inputs` names every number that is known beforehand. Where some of them stand for words, `input_columns` are the
     columns of the file that they come from: a column of words gives one number for each word, 1 where it stands.
     `outputs` tells, of targets, whether there is one for each sequence or one for each step.
+
+    `lines`, `wide`, `header` and `separator` are how the file was read: see `hs.read`.
     """
 
     columns: tuple[Column, ...]
@@ -55,6 +57,10 @@ class Schema:
     text: Literal["characters", "tokens"] | None = None
     input_columns: tuple[Column, ...] | None = None
     outputs: Outputs | None = None
+    lines: bool = False
+    wide: bool = False
+    header: bool = True
+    separator: str | None = None
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -33,12 +33,12 @@ def read(  # pyright: ignore[reportInconsistentOverload]
     kinds: Kind | Mapping[str, Kind] | None = None,
     schema: Schema | None = None,
     target_schema: Schema | None = None,
-    wide: bool = False,
+    wide: bool | None = None,
     text: Cut | None = None,
-    lines: bool = False,
+    lines: bool | None = None,
     unknown: Literal["error", "skip"] = "error",
     unknown_answers: Literal["error", "missing"] = "error",
-    header: bool = True,
+    header: bool | None = None,
     separator: str | None = None,
 ) -> Sequences | Pairs:
     """The sequences in a file: a table (.csv, .tsv, .parquet, .ndjson, .jsonl), arrays (.npz) or text (.txt).
@@ -72,7 +72,8 @@ def read(  # pyright: ignore[reportInconsistentOverload]
     ``read("reviews.csv", target="label", text="tokens")``.
 
     **A fitted model's data.** With `schema` (and `target_schema`) the file is read as the one the schema came
-    from: the same columns, kinds and vocabularies. A symbol that is not among them is an error that names it.
+    from: the same columns, kinds and vocabularies, and with the same `lines`, `wide`, `header` and `separator`
+    unless these say otherwise. A symbol that is not among them is an error that names it.
     Targets may be absent: then all answers are missing. ``unknown_answers="missing"`` takes labels that
     `target_schema` lacks as missing too.
 
@@ -88,14 +89,7 @@ def read(  # pyright: ignore[reportInconsistentOverload]
         outputs, kinds, schema, target_schema, wide, text, lines, unknown, unknown_answers, header,
         separator,
     ).checked()  # fmt: skip
-    if asked.is_text:
-        return _read_text(asked)
-    if asked.form not in (*TABLES, ".npz"):
-        raise FileError(
-            f"{path} ends in {asked.form!r}; the forms known are {', '.join(FORMS)}. Text of any ending is read "
-            "with text='characters' or text='tokens'."
-        )
-    return _read_npz(asked) if asked.form == ".npz" else _read_table(asked)
+    return _remembering(_read(asked), asked)
 
 
 @dataclass(frozen=True)
@@ -113,12 +107,12 @@ class _Asked:
     kinds: Kind | Mapping[str, Kind] | None
     schema: Schema | None
     target_schema: Schema | None
-    wide: bool
+    wide: bool | None
     text: Cut | None
-    lines: bool
+    lines: bool | None
     unknown: Literal["error", "skip"]
     unknown_answers: Literal["error", "missing"]
-    header: bool
+    header: bool | None
     separator: str | None
 
     @property
@@ -137,8 +131,9 @@ class _Asked:
             return False
         if self.targets or self.columns is not None:
             return True
-        first = self.content.split(b"\n", 1)[0].decode("utf-8", "replace")
-        fields = [field.strip() for field in first.split(self.separator or SEPARATORS.get(self.form, ","))]
+        fields = [
+            field.strip() for field in first_line(self.content).split(self.separator or SEPARATORS.get(self.form, ","))
+        ]
         return self.schema is not None and (self.form not in SEPARATORS or self.schema.columns[0].name in fields)
 
     def checked(self) -> "_Asked":
@@ -156,7 +151,7 @@ class _Asked:
             asked = replace(asked, targets=tuple(column.name for column in self.target_schema.columns))
         if asked.outputs is not None and not asked.targets:
             raise DataError(f"outputs is {asked.outputs!r}, but no target is named.")
-        return asked
+        return asked._as_before()
 
     def _following(self, schema: Schema) -> "_Asked":
         _refuse("schema already says which", columns=self.columns, inputs=self.inputs, kinds=self.kinds)
@@ -166,6 +161,17 @@ class _Asked:
             shown = ", ".join(column.name for column in schema.columns)
             raise DataError(f"{self.path} is text, but the schema describes no text: its columns are {shown}.")
         return replace(self, text=schema.text)
+
+    def _as_before(self) -> "_Asked":
+        """The same, read as the file of the schema was, where nothing else was asked for and this one can be."""
+        was = self.schema or Schema((), scalar=True)
+        header, separator = as_before(was, self.form, self.content, self.header, self.separator)
+        asked = replace(self, header=header, separator=separator)
+        if asked.is_text:
+            lines = was.lines if self.lines is None else self.lines
+            return replace(self, lines=lines, wide=bool(self.wide), header=self.header is not False)
+        wide = was.wide and self.form in TABLES and self.time is None
+        return replace(asked, lines=bool(self.lines), wide=wide if self.wide is None else self.wide)
 
     @property
     def layout(self) -> Layout:
@@ -185,13 +191,51 @@ class _Asked:
         )
 
 
+def first_line(content: bytes) -> str:
+    """The first line of a file of text."""
+    return content.split(b"\n", 1)[0].decode("utf-8", "replace")
+
+
+def as_before(
+    schema: Schema, form: str, content: bytes, header: bool | None, separator: str | None
+) -> tuple[bool, str | None]:
+    """Whether a table has a header and what stands between its fields: as in the schema's file, where not given."""
+    delimited = form in SEPARATORS
+    if separator is None and delimited and schema.separator is not None and schema.separator in first_line(content):
+        separator = schema.separator
+    return (schema.header or not delimited) if header is None else header, separator
+
+
+def _read(asked: _Asked) -> Sequences | Pairs:
+    if asked.is_text:
+        return _read_text(asked)
+    if asked.form not in (*TABLES, ".npz"):
+        raise FileError(
+            f"{asked.path} ends in {asked.form!r}; the forms known are {', '.join(FORMS)}. Text of any ending is read "
+            "with text='characters' or text='tokens'."
+        )
+    return _read_npz(asked) if asked.form == ".npz" else _read_table(asked)
+
+
+def _remembering(found: Sequences | Pairs, asked: _Asked) -> Sequences | Pairs:
+    """The data with a schema that knows how their file was read, so that another is read alike."""
+    if asked.schema is not None:
+        return found
+    if isinstance(found, Pairs):
+        return replace(found, sources=_remembering(found.sources, asked))
+    how = {"lines": asked.lines, "wide": asked.wide, "header": asked.header, "separator": asked.separator}
+    return replace(found, schema=replace(found.schema, **how))
+
+
 def _read_text(asked: _Asked) -> Sequences:
     _refuse(
         "text takes no", sequence=asked.sequence, time=asked.time, columns=asked.columns, inputs=asked.inputs,
         target=asked.targets, kinds=asked.kinds, wide=asked.wide, separator=asked.separator, header=not asked.header,
     )  # fmt: skip
     cut = asked.text or "characters"
-    return read_text(asked.path, asked.content, cut=cut, lines=asked.lines, schema=asked.schema, unknown=asked.unknown)
+    return read_text(
+        asked.path, asked.content, cut=cut, lines=bool(asked.lines), schema=asked.schema, unknown=asked.unknown
+    )
 
 
 def _read_npz(asked: _Asked) -> Sequences:
@@ -208,7 +252,12 @@ def _read_table(asked: _Asked) -> Sequences | Pairs:
     if asked.text is None:
         _refuse_text_options(asked)
     frame, untyped = read_table(
-        path, asked.content, form=asked.form, header=asked.header, separator=asked.separator, ragged=asked.wide
+        path,
+        asked.content,
+        form=asked.form,
+        header=asked.header is not False,
+        separator=asked.separator,
+        ragged=bool(asked.wide),
     )
     if asked.text is not None:
         _refuse("a table of texts takes no", time=asked.time, inputs=asked.inputs, wide=asked.wide, lines=asked.lines)

@@ -7,7 +7,7 @@ import polars as pl
 
 from hiddenstate.core import Schema
 from hiddenstate.data.assemble import Layout, arrange
-from hiddenstate.data.read import open_file
+from hiddenstate.data.read import as_before, open_file
 from hiddenstate.data.tables import TABLES, read_table
 
 
@@ -17,18 +17,21 @@ def read_rows(
     *,
     sequence: str | None = None,
     time: str | None = None,
-    header: bool = True,
+    header: bool | None = None,
     separator: str | None = None,
 ) -> tuple[pl.DataFrame, np.ndarray] | None:
     """The table in a file, and for the steps of all sequences, one behind the other, the row that each came from.
 
+    `header` and `separator` are those of the schema unless said otherwise, as in `hs.read`.
     None where the file has no row for each step: text, arrays, and tables whose cells are lists.
     """
     path = Path(path)
     form = path.suffix.lower()
     if schema.text is not None or form not in TABLES:
         return None
-    frame, untyped = read_table(path, open_file(path), form=form, header=header, separator=separator, ragged=False)
+    content = open_file(path)
+    header, separator = as_before(schema, form, content, header, separator)
+    frame, untyped = read_table(path, content, form=form, header=header, separator=separator, ragged=False)
     layout = Layout(sequence or schema.sequence, time or schema.time, None, (), None, schema)
     observed, inputs, _ = layout.choose(path, frame)
     if any(isinstance(frame[name].dtype, pl.List | pl.Array) for name in (*observed, *inputs)):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import polars as pl
 from hiddenstate.core import DataError, FileError
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+OTHER_SEPARATORS = ";\t|"
 TABLES = (*SEPARATORS, ".parquet", ".ndjson", ".jsonl")
 
 
@@ -62,7 +64,7 @@ def _read_delimited(path: Path, content: bytes, separator: str, header: bool, ra
             # A row that ends early reads as one with missing values: only the file itself tells them apart.
             sizes = _row_sizes(text, separator)
             if not ragged:
-                _check_sizes(path, sizes, len(names))
+                _check_sizes(path, sizes, names)
             if len(sizes) != frame.height:
                 raise FileError(f"{path} is no readable table: its quotes do not match.")
             frame = frame.filter(pl.Series(sizes) > 0)
@@ -70,7 +72,7 @@ def _read_delimited(path: Path, content: bytes, separator: str, header: bool, ra
         raise FileError(f"{path} is no readable table: {error}.") from None
     except pl.exceptions.PolarsError as error:
         if "more fields" in str(error):
-            _check_sizes(path, _row_sizes(text, separator), len(names), most=ragged)
+            _check_sizes(path, _row_sizes(text, separator), names, most=ragged)
         raise FileError(f"{path} is no readable table: {_first_line(error)}.") from None
     if not frame.height:
         raise FileError(f"{path} has a header but no row.")
@@ -93,12 +95,21 @@ def _row_sizes(text: str, separator: str) -> list[int]:
     return [len(record) for record in csv.reader(io.StringIO(text, newline=""), delimiter=separator)][1:]
 
 
-def _check_sizes(path: Path, sizes: list[int], width: int, most: bool = False) -> None:
-    """FileError that names the first row which has not `width` fields, or with `most`, which has more."""
+def likely_separator(names: Sequence[str]) -> str | None:
+    """What seems to stand between the names of columns, where all were read as one."""
+    return next((one for one in OTHER_SEPARATORS if one in names[0]), None) if len(names) == 1 else None
+
+
+def _check_sizes(path: Path, sizes: list[int], names: list[str], most: bool = False) -> None:
+    """FileError that names the first row which has not as many fields as `names`, or with `most`, which has more."""
+    width = len(names)
+    likely = likely_separator(names)
+    hint = "" if likely is None else f" Its first line holds {likely!r}: read it with separator={likely!r}."
     for row, size in enumerate(sizes, 1):
         if size > width or (0 < size < width and not most):
             fields = "field" if size == 1 else "fields"
-            raise FileError(f"{path}: row {row} has {size} {fields}, but there are {width} columns.")
+            columns = "is 1 column" if width == 1 else f"are {width} columns"
+            raise FileError(f"{path}: row {row} has {size} {fields}, but there {columns}.{hint}")
 
 
 def _is_number(word: str) -> bool:

@@ -1,5 +1,6 @@
 """When is the rule of the minimal GRU good inference? A study over how much an observation tells about the switch."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,6 +54,7 @@ def switching_study(
     length: int = 50,
     levels: int = 9,
     kept: Literal["seen", "unseen"] = "seen",
+    announce: Callable[[int], None] = lambda _: None,
 ) -> SwitchingStudy:
     r"""The gap between the rule of the minimal GRU and exact inference, as observations come to tell the switch.
 
@@ -60,7 +62,8 @@ def switching_study(
     its own with probability 0.7; with ``kept="unseen"`` only where it is fresh, and otherwise any symbol. The flag is
     the switch, wrong with a probability that goes from a half to zero, in such steps that the mutual information
     :math:`I(x_t; z_t)`, which is computed exactly, goes evenly from zero to the entropy of the switch. At each of these
-    `levels` that many `sequences` of `length` steps are drawn from the model, and beliefs compared.
+    `levels` that many `sequences` of `length` steps are drawn from the model, and beliefs compared; `announce` is told
+    the number of each level, from one, when it begins.
 
     Where kept states are unseen, no observation depends on the past, so that a gate that sees one observation is exact:
     all that is left is that minGRU mixes logarithms.
@@ -72,9 +75,11 @@ def switching_study(
         raise HiddenStateError(f"kept is {kept!r}; it must be 'seen' or 'unseen'.")
     keys = jr.split(checked_key(key), levels)
     models = [study_model(float(flag), kept) for flag in _flags(levels)]
-    return SwitchingStudy(
-        pl.DataFrame([_level(model, each, sequences, length) for model, each in zip(models, keys, strict=True)])
-    )
+    rows = []
+    for number, (model, each) in enumerate(zip(models, keys, strict=True), 1):
+        announce(number)
+        rows.append(_level(model, each, sequences, length))
+    return SwitchingStudy(pl.DataFrame(rows))
 
 
 def study_model(flag: float, kept: Literal["seen", "unseen"] = "seen") -> SwitchCopy:

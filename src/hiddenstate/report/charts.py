@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hiddenstate.core import HiddenStateError
+from hiddenstate.report.style import APART
 
 Numbers = Any
 """A sequence of numbers, one-dimensional unless said otherwise; NaN where there is nothing to draw."""
@@ -21,11 +22,20 @@ class Layer:
     """What all layers have: a name for the legend (none: not in it) and a colour.
 
     `colour` is a number, the place among the colours of all plots, or ``"ink"`` or ``"grey"``. Layers of one thing
-    share it.
+    share it. `variant` numbers things of the same colour, which differ in their mark.
     """
 
     name: str = ""
     colour: int | Literal["ink", "grey"] = 0
+    variant: int = 0
+
+    @property
+    def mark(self) -> int:
+        """The number of the dashes of a line, the shape of points and the hatching of bars.
+
+        It tells layers apart that the colours alone do not, to every reader.
+        """
+        return self.variant + (self.colour // APART if isinstance(self.colour, int) else 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +51,16 @@ class Line(Layer):
 
 @dataclass(frozen=True, eq=False)
 class Band(Layer):
-    """The room between two lines, such as an interval of a forecast."""
+    """The room between two lines, such as an interval of a forecast.
+
+    `within` is how many bands of the same colour are drawn below it and around it, through which it looks deeper: its
+    sign in the legend does, too.
+    """
 
     x: Numbers
     low: Numbers
     high: Numbers
+    within: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +165,8 @@ class Chart:
             **{f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "layers"},
             "whole": self.whole,
             "layers": [
-                {"kind": type(layer).__name__.lower()} | {f.name: _plain(getattr(layer, f.name)) for f in fields(layer)}
+                {"kind": type(layer).__name__.lower(), "mark": layer.mark}
+                | {f.name: _plain(getattr(layer, f.name)) for f in fields(layer) if f.name != "variant"}
                 for layer in self.layers
             ],
         }

@@ -1,7 +1,7 @@
 """A comparison of models on the screen and in a folder."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,9 @@ from hiddenstate.report.windows import observed_values
 WIDE = 8.5
 """Inches."""
 
+WORDS = ("model", "note")
+"""The columns of the printed table that hold words, which can wrap."""
+
 FEW = 5
 """So many symbols are named in a sentence."""
 
@@ -50,11 +53,13 @@ def write_comparison(
     key: PRNGKeyArray,
     plots: Literal["png", "svg"] = "png",
     command: str = "",
+    announce: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Write table.csv, table.json, about.json, models, plots and report.html; the key is for what is sampled.
 
     Where models were learned from several seeds, seeds.csv has the score of each.
-    `about` says what was compared, on which data and with which seed; `command` is what to type for the same.
+    `about` says what was compared, on which data and with which seed; `command` is what to type for the same;
+    `announce` is told what is made next, where that takes time.
     """
     folder = Path(folder)
     make_folder(folder)
@@ -68,9 +73,10 @@ def write_comparison(
     write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", folder / "about.json")
     for name, model in comparison.models.items():
         save(model, folder / "models" / f"{name}.safetensors")
-    page = comparison_page(comparison, meaning(comparison), about=about, key=key, command=command)
+    page = comparison_page(comparison, meaning(comparison), about=about, key=key, command=command, announce=announce)
     write_page(page, folder / "report.html")
     if np.isfinite(comparison.rows[0].nats_per_step):
+        announce("Plots")
         _draw_plots(comparison, page, folder, plots)
 
 
@@ -97,16 +103,26 @@ def print_ranking(comparison: Comparison) -> None:
     left_out: tuple[str, ...] = ("to the best", "sec") if known and measure else ()  # for lines of 80 characters
     if comparison.seed_scores is not None:  # one line of errors over seeds needs the room, and none has a note
         left_out = ("sec", "note")
+    cells = [_cells(row, comparison.rows[0]) for row in comparison.rows]
     kept = [name not in left_out for name in names]
-    for name in compress(names, kept):
-        if name == "note":
-            table.add_column(name)
-        else:
-            justify = "left" if name == "model" else "right"
-            table.add_column(name, justify=justify, no_wrap=True, min_width=None if name == "model" else len(name))
-    for row in comparison.rows:
-        table.add_row(*compress(_cells(row, comparison.rows[0]), kept), style="dim" if row.baseline else "")
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    columns = dict(compress(zip(names, zip(*cells, strict=True), strict=True), kept))
+    console = Console(highlight=False, markup=False, emoji=False)
+    for name, width in _widths(columns, console.width).items():
+        table.add_column(name, justify="left" if name in WORDS else "right", width=width, overflow="fold")
+    for row, each in zip(comparison.rows, cells, strict=True):
+        table.add_row(*compress(each, kept), style="dim" if row.baseline else "")
+    console.print(table)
+
+
+def _widths(columns: Mapping[str, tuple[str, ...]], room: int) -> dict[str, int]:
+    """How wide each column is: where the room is little words wrap, notes first, so that no number is cut."""
+    widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
+    for name in reversed(WORDS):
+        longest = max((len(word) for cell in columns.get(name, ()) for word in cell.split()), default=0)
+        excess = sum(widths.values()) + 2 * len(widths) - room
+        if name in widths and excess > 0:
+            widths[name] = max(widths[name] - excess, longest, len(name))
+    return widths
 
 
 def _cells(row: Row, best: Row) -> tuple[str, ...]:
@@ -123,7 +139,7 @@ def _cells(row: Row, best: Row) -> tuple[str, ...]:
         *([] if row.above_optimal is None else [f"{row.above_optimal:.4f}"]),
         *([] if row.quality is None else [f"{row.quality:.4f}"]),
         f"{row.parameters:,}",
-        f"{row.seconds:.1f}",
+        "<1" if row.seconds < 1 else f"{row.seconds:,.0f}",
         ", ".join(notes),
     )
 

@@ -1,10 +1,11 @@
 """A comparison of models as charts: who predicts best, where, how they learned, and how long that took."""
 
+from typing import Any
+
 import numpy as np
 
 from hiddenstate.core import Pairs
-from hiddenstate.learn.compare import Comparison, Row
-from hiddenstate.report import style
+from hiddenstate.learn.compare import Comparison
 from hiddenstate.report.charts import Chart, Layer, Line, Points, Rule
 from hiddenstate.report.comparison_parts import curve_of, is_far, range_of, scored, unit_of
 
@@ -17,12 +18,11 @@ def colour_places(comparison: Comparison) -> dict[str, int]:
     return {name: i for i, name in enumerate(sorted(row.model for row in comparison.rows if not row.baseline))}
 
 
-def _look(row: Row, places: dict[str, int]) -> dict[str, object]:
-    """Name, colour and dashes of a model's layer: baselines are grey, and colours that come twice are dashed."""
-    place = places.get(row.model)
-    if place is None:
-        return {"name": row.model, "colour": "grey", "dashed": True}
-    return {"name": row.model, "colour": place, "dashed": place >= len(style.COLOURS)}
+def _looks(comparison: Comparison) -> dict[str, dict[str, Any]]:
+    """Name, colour and variant of each model's layers: baselines are grey, and differ in their marks."""
+    baselines = sorted(row.model for row in comparison.rows if row.baseline)
+    grey = {name: {"name": name, "colour": "grey", "variant": i} for i, name in enumerate(baselines)}
+    return grey | {name: {"name": name, "colour": place} for name, place in colour_places(comparison).items()}
 
 
 def ranking_charts(comparison: Comparison) -> list[Chart]:
@@ -54,16 +54,16 @@ def ranking_charts(comparison: Comparison) -> list[Chart]:
 
 def learning_charts(comparison: Comparison) -> list[Chart]:
     """How validation fell with every update; baselines are levels."""
-    places, unit = colour_places(comparison), unit_of(comparison)
+    looks, unit = _looks(comparison), unit_of(comparison)
     curves = {name: curve_of(history) for name, history in comparison.histories.items()}
     baselines = [row.model for row in comparison.rows if row.baseline]
     layers: list[Layer] = []
     for row in comparison.rows:
         steps, values = curves[row.model]
         if row.baseline and len(values):
-            layers.append(Rule(float(values[-1]), name=row.model, colour="grey"))
+            layers.append(Rule(float(values[-1]), **looks[row.model]))
         elif len(values):
-            layers.append(Line(steps, values, **_look(row, places)))  # pyright: ignore[reportArgumentType]
+            layers.append(Line(steps, values, **looks[row.model]))
     if not layers:
         return []
     low, high = range_of(curves, baselines)
@@ -81,14 +81,14 @@ def gain_charts(comparison: Comparison) -> list[Chart]:
     rival = next((row for row in rows if row.baseline), rows[-1])
     if isinstance(comparison.test, Pairs) or len(rows) < 2:
         return []
-    places, counted = colour_places(comparison), scored(comparison.test)
+    looks, counted = _looks(comparison), scored(comparison.test)
     against = comparison.step_nats[rival.model][counted]
     kept = np.unique(np.linspace(0, len(against), min(len(against) + 1, MOST_POINTS)).round().astype(int))
     layers: list[Layer] = []
     for row in rows:
         if row is not rival and not row.baseline:
             gained = np.concatenate([[0.0], np.cumsum(against - comparison.step_nats[row.model][counted])])
-            layers.append(Line(kept, gained[kept], **_look(row, places)))  # pyright: ignore[reportArgumentType]
+            layers.append(Line(kept, gained[kept], **looks[row.model]))
     if not layers:
         return []
     ends = [layer.y[-1] for layer in layers if isinstance(layer, Line)]
@@ -109,15 +109,14 @@ def timing_charts(comparison: Comparison) -> list[Chart]:
     shown = [row for row in rows if not is_far(row, rows) and row.seconds > 0]
     if not shown:
         return []
-    places = colour_places(comparison)
+    looks = _looks(comparison)
     layers = [
         Points(
             [row.seconds],
             [row.nats_per_step],
             [row.standard_error if np.isfinite(row.standard_error) else 0.0],
             labels=[f"{row.parameters:,} parameters"],
-            name=row.model,
-            colour=places.get(row.model, "grey"),
+            **looks[row.model],
         )
         for row in shown
     ]

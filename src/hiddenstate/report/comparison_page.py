@@ -1,6 +1,6 @@
 """A comparison of models as a page."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -38,16 +38,22 @@ _HEADINGS = {"difference": "behind the best", "above_optimal": "above optimal", 
 
 
 def comparison_page(
-    comparison: Comparison, summary: str, *, about: Mapping[str, Any], key: PRNGKeyArray, command: str = ""
+    comparison: Comparison,
+    summary: str,
+    *,
+    about: Mapping[str, Any],
+    key: PRNGKeyArray,
+    command: str = "",
+    announce: Callable[[str], None] = lambda _: None,
 ) -> Page:
     """The page of a comparison; what its kind of data or of models does not allow is left out.
 
     `summary` is the comparison in words, `about` says what was compared and how, `command` makes it again; `key` draws
-    from predictions.
+    from predictions; `announce` is told the titles of sections that take time when they begin.
     """
     sections = [_ranking(comparison)]
     if np.isfinite(comparison.rows[0].nats_per_step):
-        sections += _looks(comparison, key)
+        sections += _looks(comparison, key, announce)
         sections.append(_learning(comparison))
     sections.append(_making(comparison, about))
     return Page(f"Comparison: {about.get('data', 'models')}", summary, sections, [command] if command else [])
@@ -87,7 +93,7 @@ def _seeds(comparison: Comparison) -> list[Table]:
     return [Table(rows, "The score of every seed", folded=True)]
 
 
-def _looks(comparison: Comparison, key: PRNGKeyArray) -> list[Section]:
+def _looks(comparison: Comparison, key: PRNGKeyArray, announce: Callable[[str], None]) -> list[Section]:
     """What the best models expect and keep, on the held-out data."""
     prediction_key, forecast_key, calibration_key = jr.split(key, 3)
     places, test = colour_places(comparison), comparison.test
@@ -105,7 +111,7 @@ def _looks(comparison: Comparison, key: PRNGKeyArray) -> list[Section]:
             **made,
             "States and beliefs": lambda: state_section(thinking, test),
         }
-    return side_by_side(made)
+    return side_by_side(made, announce)
 
 
 def _learning(comparison: Comparison) -> Section:

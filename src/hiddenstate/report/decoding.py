@@ -147,6 +147,7 @@ def _probabilities(axes: "Axes", marginals: np.ndarray, colour: list[str]) -> No
     held = np.concatenate([marginals, marginals[-1:]])
     axes.stackplot(steps, held.T, colors=colour, step="post", linewidth=0)
     axes.set_xlim(0.5, len(marginals) + 0.5)
+    _whole_steps(axes)
     axes.set_ylim(0, 1)
     axes.set_yticks([0, 1])
     axes.set_ylabel("p(state)")
@@ -156,8 +157,8 @@ def _probabilities(axes: "Axes", marginals: np.ndarray, colour: list[str]) -> No
 def _legend(axes: "Axes", states: np.ndarray, data: Sequences, colour: list[str]) -> None:
     from matplotlib.patches import Patch
 
-    share = np.bincount(states[data.valid], minlength=len(colour)) / data.steps
-    patches = [Patch(color=c, alpha=0.6, label=f"state {k}: {share[k]:.0%}") for k, c in enumerate(colour)]
+    share = percents(np.bincount(states[data.valid], minlength=len(colour)))
+    patches = [Patch(color=c, alpha=0.6, label=f"state {k}: {share[k]}%") for k, c in enumerate(colour)]
     axes.legend(
         handles=patches,
         ncols=min(len(patches), 6),
@@ -167,6 +168,22 @@ def _legend(axes: "Axes", states: np.ndarray, data: Sequences, colour: list[str]
         handlelength=1,
         columnspacing=1.2,
     )
+
+
+def percents(counts: np.ndarray) -> list[int]:
+    """Shares in whole percents that sum to a hundred: those are rounded up that lose most otherwise."""
+    exact = 100 * counts / counts.sum()
+    whole = np.floor(exact).astype(int)
+    missing = 100 - int(whole.sum())
+    whole[np.argsort(whole - exact, kind="stable")[:missing]] += 1
+    return whole.tolist()
+
+
+def _whole_steps(axes: "Axes") -> None:
+    """Steps along x are whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def plot_beliefs(mean: np.ndarray, covariance: np.ndarray, data: Sequences, path: str | Path) -> None:
@@ -198,6 +215,7 @@ def plot_beliefs(mean: np.ndarray, covariance: np.ndarray, data: Sequences, path
                 )
                 place.plot(steps, centre, color=style.COLOURS[k], linewidth=1.2, label=f"state {k}")
             place.set_xlim(0.5, length + 0.5)
+            _whole_steps(place)
             place.set_ylabel("state")
             style.grid(place)
             if sequence == 0:

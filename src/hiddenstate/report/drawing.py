@@ -98,8 +98,28 @@ def _entitle(axes: "Axes", chart: Chart) -> None:
     axes.set_title(chart.title, pad=8 + 14 * rows)
     if names:
         axes.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, borderpad=0.2, handlelength=1.6
+            *_signs(axes, chart),
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=columns,
+            borderaxespad=0.2,
+            borderpad=0.2,
+            handlelength=1.6,
         )
+
+
+def _signs(axes: "Axes", chart: Chart) -> tuple[list[Any], list[str]]:
+    """What stands in the legend: bands in the colours that they have where they lie within others."""
+    from matplotlib.patches import Patch
+
+    handles, labels = axes.get_legend_handles_labels()
+    signs = dict(zip(labels, handles, strict=True))
+    for layer in chart.layers:
+        if isinstance(layer, Band) and layer.name:
+            signs[layer.name] = Patch(
+                color=colour_of(layer), alpha=1 - (1 - style.BAND) ** (layer.within + 1), linewidth=0
+            )
+    return list(signs.values()), list(signs)
 
 
 def _name_axes(axes: "Axes", chart: Chart) -> None:
@@ -133,9 +153,16 @@ def _named(layer: Layer) -> dict[str, Any]:
     return {"color": colour_of(layer), "label": layer.name or None}
 
 
+def _dashes(layer: Line | Rule) -> int:
+    """Which dashes a line has by its mark: those of rules are never solid."""
+    least = 1 if isinstance(layer, Rule) else 0
+    number = max(layer.mark, 1) if isinstance(layer, Line) and layer.dashed else layer.mark
+    return least + number % (len(style.DASHES) - least)
+
+
 def _line(axes: "Axes", layer: Line) -> None:
     look = {
-        "linestyle": style.DASHES[1 if layer.dashed else 0],
+        "linestyle": style.DASHES[_dashes(layer)],
         "marker": "o" if layer.marks else None,
         "markersize": 3.5,
     }
@@ -146,7 +173,7 @@ def _line(axes: "Axes", layer: Line) -> None:
 
 
 def _band(axes: "Axes", layer: Band) -> None:
-    axes.fill_between(layer.x, layer.low, layer.high, alpha=0.2, linewidth=0, **_named(layer))
+    axes.fill_between(layer.x, layer.low, layer.high, alpha=style.BAND, linewidth=0, **_named(layer))
 
 
 def _points(axes: "Axes", layer: Points) -> None:
@@ -155,21 +182,24 @@ def _points(axes: "Axes", layer: Points) -> None:
         return
     if layer.errors is not None or layer.x_errors is not None:
         axes.errorbar(layer.x, layer.y, layer.errors, layer.x_errors, fmt="none", color=colour_of(layer), capsize=2)
-    axes.scatter(layer.x, layer.y, s=12, **_named(layer))
+    shape = style.MARKERS[layer.mark % len(style.MARKERS)]
+    axes.scatter(layer.x, layer.y, s=12 if layer.mark == 0 else 18, marker=shape, **_named(layer))
 
 
 def _bars(axes: "Axes", layer: Bars, side: int, sides: int) -> None:
     """The bars of one layer, beside those of the others."""
     width = 0.7 / sides
     places = np.arange(len(layer.names)) + (side - (sides - 1) / 2) * width
-    axes.bar(places, np.asarray(layer.values, float), yerr=layer.errors, capsize=2, width=width, **_named(layer))
+    hatch = style.HATCHES[layer.mark % len(style.HATCHES)]
+    look = _named(layer) | ({"hatch": hatch, "edgecolor": "white", "linewidth": 0} if hatch else {})
+    axes.bar(places, np.asarray(layer.values, float), yerr=layer.errors, capsize=2, width=width, **look)
     axes.set_xticks(range(len(layer.names)), list(layer.names))
     _turn_long(axes, layer.names)
 
 
 def _rule(axes: "Axes", layer: Rule) -> None:
     draw = axes.axhline if layer.axis == "y" else axes.axvline
-    draw(layer.at, linewidth=1, linestyle=style.DASHES[1], **_named(layer))
+    draw(layer.at, linewidth=1, linestyle=style.DASHES[_dashes(layer)], **_named(layer))
 
 
 def _heat(axes: "Axes", layer: Heat) -> None:

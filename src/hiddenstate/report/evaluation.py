@@ -31,12 +31,13 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
 
 
 def _classified(found: Classified) -> list[str]:
-    bins = int((found.reliability[0].counts > 0).sum())
+    count = int((found.reliability[0].counts > 0).sum())
+    bins = "1 bin" if count == 1 else f"{count} bins"
     return [
         f"accuracy         {found.accuracy[0]:.4f} (always the most frequent: {found.most_frequent[0]:.4f})",
         f"log-loss         {found.log_loss[0]:.6f} nats",
         f"Brier score      {found.brier[0]:.4f}",
-        f"calibration      {found.calibration_error[0]:.4f} expected error, from {bins} bins of confidence",
+        f"calibration      {found.calibration_error[0]:.4f} expected error, from {bins} of confidence",
     ]
 
 

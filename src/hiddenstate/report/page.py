@@ -25,6 +25,9 @@ SCRIPTS = ("scales.js", "layers.js", "hover.js", "view.js", "page.js")
 DIGITS = 7
 """So many digits of each number are kept in the data of charts; of a heat map, whose cells are many, half as many."""
 
+LONG = 40
+"""A cell of more letters wraps."""
+
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -287,7 +290,9 @@ def _heading(title: str, numeric: bool) -> str:
 
 def _cell(value: Any, error: Any, numeric: bool) -> str:
     if not numeric:
-        return f"<td>{escape(_word(value))}</td>"
+        word = _word(value)
+        look = ' class="long"' if len(word) > LONG else ""
+        return f"<td{look}>{escape(word)}</td>"
     spread = "" if error is None or not np.isfinite(error) else f' <span class="error">± {_number(error, error)}</span>'
     ordered = "" if value is None or not np.isfinite(value) else f' data-value="{float(value)!r}"'
     return f'<td class="number"{ordered}>{"" if value is None else _number(value, error)}{spread}</td>'

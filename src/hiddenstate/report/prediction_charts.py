@@ -171,7 +171,7 @@ def _forecast_chart(
         low, lower, middle, upper, high = np.quantile(paths, (0.05, 0.25, 0.5, 0.75, 0.95), axis=0)
         layers = [
             Band(ahead, low, high, name="90% of futures"),
-            Band(ahead, lower, upper, name="50%"),
+            Band(ahead, lower, upper, name="50%", within=1),
             Line(ahead, middle, name="median"),
         ]
     observed = Line(steps, seen, name="observed", colour="ink", marks=column.kind == "bit")

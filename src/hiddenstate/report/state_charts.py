@@ -16,7 +16,9 @@ from hiddenstate.report.tables import visible
 from hiddenstate.report.windows import MOST_STEPS, observed_values, spread, starts_of
 
 MOST_UNITS = 64
+_SEVERAL = {"real": "real numbers", "count": "counts", "bit": "bits"}
 MOST_LINES = 4
+MOST_COLUMNS = 8
 MOST_SEQUENCES = 12
 MOST_CELLS = 120_000
 """So many cells all heat maps of a page have together, so that it stays small."""
@@ -39,7 +41,7 @@ def state_slides(models: Mapping[str, Any], data: Sequences) -> Slides:
     if not draws:
         raise HiddenStateError("no model has a hidden state.")
     shown = [np.arange(a, b) for a, b in zip(first, stops, strict=True)]
-    charts = [[_observations(part, i, steps), *(draw(i, steps) for draw in draws)] for i, steps in enumerate(shown)]
+    charts = [[*_observations(part, i, steps), *(draw(i, steps) for draw in draws)] for i, steps in enumerate(shown)]
     text = (
         "Networks: the numbers of the hidden state before each step, blue above and orange below zero. Models with "
         "hidden variables: what the observations up to each step say of them."
@@ -51,23 +53,31 @@ def _has_state(model: Any) -> bool:
     return any(leaf.size for leaf in jax.tree.leaves(model.initial()))
 
 
-def _observations(data: Sequences, number: int, steps: np.ndarray) -> Chart:
-    columns = data.schema.columns[:8]
-    axis = f"step of {data.names[number]}"
-    if columns[0].kind == "symbol" and len(columns) == 1:
+def _observations(data: Sequences, number: int, steps: np.ndarray) -> list[Chart]:
+    """The observations of a sequence: numbers of one kind on one chart, symbols each on their own."""
+    columns = data.schema.columns[:MOST_COLUMNS]
+    kinds = dict.fromkeys(column.kind for column in columns if column.kind != "symbol")
+    parts = [[i for i, column in enumerate(columns) if column.kind == kind] for kind in kinds]
+    parts += [[i] for i, column in enumerate(columns) if column.kind == "symbol"]
+    return [_observed(data, number, steps, part, alone=len(parts) == 1) for part in sorted(parts)]
+
+
+def _observed(data: Sequences, number: int, steps: np.ndarray, part: list[int], *, alone: bool) -> Chart:
+    """Some columns of a sequence on one chart, which is `alone` if there is no other."""
+    columns = [data.schema.columns[i] for i in part]
+    seen = [observed_values(data, number, i)[steps] for i in part]
+    axis, only = f"step of {data.names[number]}", columns[0].name if len(columns) == 1 else ""
+    title = "Observations" if alone else f"Observations, {only or _SEVERAL[columns[0].kind]}"
+    if columns[0].kind == "symbol":
         names = [visible(name) for name in symbol_names(columns[0])]
-        layer = Points(steps + 1, observed_values(data, number, 0)[steps], colour="ink")
-        return Chart("Observations", axis, "", [layer], y_names=names)
+        return Chart(title, axis, "", [Points(steps + 1, seen[0], colour="ink")], y_names=names)
+    if only:
+        return Chart(title, axis, only, [Line(steps + 1, seen[0], colour="ink")])
     layers = [
-        Line(
-            steps + 1,
-            observed_values(data, number, i)[steps],
-            name=column.name if len(columns) > 1 else "",
-            colour="ink" if len(columns) == 1 else i,
-        )
-        for i, column in enumerate(columns)
+        Line(steps + 1, values, name=column.name, colour=i)
+        for i, (column, values) in enumerate(zip(columns, seen, strict=True))
     ]
-    return Chart("Observations", axis, columns[0].name if len(columns) == 1 else "", layers)
+    return Chart(title, axis, "", layers)
 
 
 def _drawing(name: str, model: Any, data: Sequences) -> Draw:

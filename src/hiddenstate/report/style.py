@@ -17,11 +17,24 @@ INK = "#222222"
 FAINT = "#8a8a8a"
 MAIN = "#0072B2"
 ACCENT = "#D55E00"
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B", "#5B4B8A")
-"""Okabe and Ito (2008), without yellow and black, and two more."""
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C564B", "#5B4B8A",
+    "#B0003A", "#7D8A00", "#12B5B0", "#1D2B6B",
+)  # fmt: skip
+"""Okabe and Ito (2008), without yellow and black, and six more."""
+
+APART = 8
+"""So many colours are told apart by all readers: those behind them are drawn with another mark, too."""
 
 GREYS = ("#6b6b6b", "#9a9a9a", "#c0c0c0", "#4a4a4a")
-DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))
+DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (8, 2, 1, 2)), (0, (10, 3)))
+MARKERS = ("o", "D", "s", "^")
+HATCHES = (None, "//////", "------", "\\\\\\\\\\\\")
+"""How lines, points and bars of the same colour differ: one for each mark."""
+
+BAND = 0.2
+"""How opaque a band is."""
+
 HEAT = "Blues"
 SIGNED = "PuOr"
 FORMS = (".png", ".pdf", ".svg")

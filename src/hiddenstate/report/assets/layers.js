@@ -2,6 +2,13 @@
 // printing need no drawing anew.
 
 const LEVELS = 48; // shades of a heat map
+const COLOURS = 12;
+const BAND = 0.2; // how opaque a band is
+
+// How lines, points and bars of the same colour differ, one for each mark.
+const DASHES = ["", "5 3", "1.5 2.5", "8 3 1.5 3", "12 4"];
+const SHAPES = ["dot", "diamond", "square", "triangle"];
+const HATCHES = ["", "M-1 1l2-2M0 6l6-6M5 7l2-2", "M0 3h6", "M-1 5l2 2M0 0l6 6M5-1l2 2"];
 
 // -- what a chart spans -----------------------------------------------------------------------------------------------
 
@@ -61,7 +68,7 @@ function domainOf(values, logarithmic, limits, room) {
 
 function colourOf(layer) {
   if (layer.colour === "ink" || layer.colour === "grey") return `var(--${layer.colour})`;
-  return `var(--c${layer.colour % 8})`;
+  return `var(--c${layer.colour % COLOURS})`;
 }
 
 function shade(share, signed) {
@@ -113,8 +120,38 @@ function thinned(points) {
 const joined = (points) => points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
 const dots = (points) => points.map(([x, y]) => `M${x.toFixed(1)} ${y.toFixed(1)}h0`).join("");
 
-function drawDots(group, points, colour, size) {
+/** The dashes of a line by its mark, as a style: those of rules are never solid. */
+function dashesOf(layer) {
+  const least = layer.kind === "rule" ? 1 : 0;
+  const number = layer.dashed ? Math.max(layer.mark, 1) : layer.mark;
+  const dashes = DASHES[least + (number % (DASHES.length - least))];
+  return dashes ? `;stroke-dasharray:${dashes}` : "";
+}
+
+/** Points of a shape other than a dot, as a path. */
+const OUTLINES = {
+  diamond: ([x, y], r) => `M${x} ${y - 1.3 * r}l${1.3 * r} ${1.3 * r}l${-1.3 * r} ${1.3 * r}l${-1.3 * r} ${-1.3 * r}z`,
+  square: ([x, y], r) => `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}z`,
+  triangle: ([x, y], r) => `M${x} ${y - 1.2 * r}l${1.25 * r} ${2.1 * r}h${-2.5 * r}z`,
+};
+
+/** Stripes of the colour of the paper over bars, by their mark. */
+function drawHatch(layer, parent, place) {
+  const hatch = HATCHES[layer.mark % HATCHES.length];
+  if (!hatch) return;
+  const id = `hatch-${layer.mark % HATCHES.length}`;
+  if (!document.getElementById(id)) {
+    const sheet = shape("svg", { width: 0, height: 0, style: "position:absolute", "aria-hidden": "true" }, document.body);
+    const pattern = shape("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, sheet);
+    shape("path", { d: hatch, style: "fill:none;stroke:var(--paper);stroke-width:1.6" }, pattern);
+  }
+  shape("rect", { ...place, style: `fill:url(#${id})` }, parent);
+}
+
+function drawDots(group, points, colour, size, mark = 0) {
   const once = points.length > 3000 ? [...new Map(points.map((p) => [p.map(Math.round).join(), p])).values()] : points;
+  const outline = OUTLINES[SHAPES[mark % SHAPES.length]];
+  if (outline && once.length) return shape("path", { d: once.map((p) => outline(p, size / 2)).join(""), style: `fill:${colour}` }, group);
   const look = `fill:none;stroke:${colour};stroke-width:${size};stroke-linecap:round`;
   if (once.length) shape("path", { d: dots(once), style: look }, group);
 }
@@ -137,8 +174,7 @@ const draw = {
     const sorted = isSorted(layer.x);
     const runs = runsOf(points).map((run) => (sorted ? thinned(run) : run));
     const path = runs.filter((run) => run.length > 1).map((run) => "M" + joined(run)).join("");
-    const dash = layer.dashed ? ";stroke-dasharray:5 3" : "";
-    const look = `fill:none;stroke:${colourOf(layer)};stroke-width:1.8;stroke-linejoin:round${dash}`;
+    const look = `fill:none;stroke:${colourOf(layer)};stroke-width:1.8;stroke-linejoin:round${dashesOf(layer)}`;
     if (path) shape("path", { d: path, style: look }, group);
     drawErrors(group, layer, X, Y);
     drawDots(group, layer.marks ? runs.flat() : runs.filter((run) => run.length === 1).flat(), colourOf(layer), 6);
@@ -151,7 +187,7 @@ const draw = {
       const bottom = thinned(run.map(([x, , low]) => [x, low])).reverse();
       return `M${joined(top)}L${joined(bottom)}Z`;
     });
-    if (path.length) shape("path", { d: path.join(""), style: `fill:${colourOf(layer)};fill-opacity:0.2` }, group);
+    if (path.length) shape("path", { d: path.join(""), style: `fill:${colourOf(layer)};fill-opacity:${BAND}` }, group);
   },
 
   points(layer, group, X, Y) {
@@ -159,7 +195,7 @@ const draw = {
     const size = points.length > 2000 ? 3 : points.length > 300 ? 4.5 : 6.5;
     drawErrors(group, layer, X, Y);
     const known = (point) => !Number.isNaN(point[0] + point[1]);
-    if (!layer.values) return drawDots(group, points.filter(known), colourOf(layer), size);
+    if (!layer.values) return drawDots(group, points.filter(known), colourOf(layer), size, layer.mark);
     const [low, high] = domainOf(layer.values, false, [null, null], [0, 0]);
     const shades = Array.from({ length: 24 }, () => []);
     points.forEach((point, i) => {
@@ -177,8 +213,9 @@ const draw = {
       if (value === null) return;
       const left = X.place(i) - whole / 2 + sides.indexOf(layer) * width;
       const top = Y.place(value);
-      const look = `fill:${colourOf(layer)}`;
-      shape("rect", { x: left + 0.5, width: Math.max(width - 1, 1), y: Math.min(top, zero), height: Math.abs(top - zero), style: look }, group);
+      const place = { x: left + 0.5, width: Math.max(width - 1, 1), y: Math.min(top, zero), height: Math.abs(top - zero) };
+      shape("rect", { ...place, style: `fill:${colourOf(layer)}` }, group);
+      drawHatch(layer, group, place);
       const error = layer.errors?.[i];
       const ends = `M${left + width / 2} ${Y.clamped(value - error)}V${Y.place(value + error)}`;
       if (error) shape("path", { d: ends, style: "stroke:var(--ink);stroke-width:1.3" }, group);
@@ -187,7 +224,7 @@ const draw = {
 
   rule(layer, group, X, Y) {
     const path = layer.axis === "y" ? `M${X.from} ${Y.place(layer.at)}H${X.to}` : `M${X.place(layer.at)} ${Y.from}V${Y.to}`;
-    if (!path.includes("NaN")) shape("path", { d: path, style: `stroke:${colourOf(layer)};stroke-width:1.3;stroke-dasharray:5 3` }, group);
+    if (!path.includes("NaN")) shape("path", { d: path, style: `stroke:${colourOf(layer)};stroke-width:1.3${dashesOf(layer)}` }, group);
   },
 
   heat(layer, group, X, Y, chart) {
@@ -245,11 +282,14 @@ function titled(text, words, width) {
 function drawKey(layer, parent) {
   const sign = shape("svg", { width: 18, height: 10, viewBox: "0 0 18 10", "aria-hidden": "true" }, parent);
   const colour = layer.kind === "points" && layer.values ? "var(--scale-middle)" : colourOf(layer);
-  const dash = layer.dashed || layer.kind === "rule" ? ";stroke-dasharray:5 3" : "";
-  if (layer.kind === "band") shape("rect", { width: 18, height: 10, rx: 2, style: `fill:${colour};fill-opacity:0.3` }, sign);
-  else if (layer.kind === "bars" || layer.kind === "heat") shape("rect", { x: 4, width: 10, height: 10, rx: 2, style: `fill:${colour}` }, sign);
-  else if (layer.kind !== "points") shape("path", { d: "M1 5H17", style: `stroke:${colour};stroke-width:2${dash}` }, sign);
-  if (layer.kind === "points" || layer.marks) shape("circle", { cx: 9, cy: 5, r: 3.2, style: `fill:${colour}` }, sign);
+  const opacity = (1 - (1 - BAND) ** ((layer.within ?? 0) + 1)).toFixed(3);
+  if (layer.kind === "band") shape("rect", { width: 18, height: 10, rx: 2, style: `fill:${colour};fill-opacity:${opacity}` }, sign);
+  else if (layer.kind === "bars" || layer.kind === "heat") {
+    const place = { x: 4, width: 10, height: 10, rx: 2 };
+    shape("rect", { ...place, style: `fill:${colour}` }, sign);
+    if (layer.kind === "bars") drawHatch(layer, sign, place);
+  } else if (layer.kind !== "points") shape("path", { d: "M0 5H18", style: `stroke:${colour};stroke-width:2${dashesOf(layer)}` }, sign);
+  if (layer.kind === "points" || layer.marks) drawDots(sign, [[9, 5]], colour, 6.4, layer.kind === "points" ? layer.mark : 0);
 }
 
 /** What the colours of a heat map stand for. */
