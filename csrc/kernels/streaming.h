@@ -65,6 +65,20 @@ struct Chain {
   // poisson: log-rates and rates (entry, state)
 };
 
+// A linear Gaussian model, in double precision whatever the precision of its streams: a step costs little beside the call,
+// and a covariance in single precision then suffers the rounding of its own numbers only. A belief is its mean, then
+// the rows of its covariance.
+struct StreamedKalman {
+  int64_t state, event, inputs;  // numbers of the state, of an observation, of the inputs
+  int64_t states, events;        // the first two, padded
+  const double *transition, *shift, *transition_input, *noise;  // (from, to), (to), (input, to), a covariance
+  const double *emission, *emission_columns;                    // (event, state) and (state, event)
+  const double *offset, *emission_input;                        // (event), (input, event)
+  const double *emission_noise, *emission_root;                 // a covariance; the transpose of a root of it
+
+  int64_t scratch() const { return events + states + event * (2 * states + events) + (state + event) * (2 * states + state); }
+};
+
 template <class T>
 using NetworkPush = void (*)(const Network<T>&, int64_t rows, T* states, const double* values, const T* inputs,
                              T* scratch, double* log_probs);
@@ -72,11 +86,14 @@ template <class T>
 using ChainPush = void (*)(const Chain<T>&, int64_t rows, T* states, const double* values, T* scratch,
                            double* log_probs);
 
+using KalmanPush = double (*)(const StreamedKalman&, double* belief, const double* x, const double* u, double* scratch);
+
 struct StreamingTable {
   NetworkPush<float> network32;
   NetworkPush<double> network64;
   ChainPush<float> chain32;
   ChainPush<double> chain64;
+  KalmanPush kalman;
   NetworkPush<float> network(float) const { return network32; }
   NetworkPush<double> network(double) const { return network64; }
   ChainPush<float> chain(float) const { return chain32; }

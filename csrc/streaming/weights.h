@@ -126,4 +126,31 @@ struct HeldChain {
   Chain<T> model{};
 };
 
+struct HeldKalman {
+  explicit HeldKalman(const nb::dict& given) {
+    model.state = whole(given, "state"), model.event = whole(given, "entries"), model.inputs = whole(given, "inputs");
+    const int64_t n = model.state, m = model.event, k = model.inputs;
+    require(n > 0 && m > 0 && k >= 0, "a state and an observation have numbers.");
+    const int64_t wide = model.states = padded(n), tall = model.events = padded(m);
+    model.transition = held(given, "transition", n * wide), model.shift = held(given, "shift", wide);
+    model.transition_input = held(given, "transition_input", k * wide), model.noise = held(given, "noise", n * wide);
+    model.emission = held(given, "emission", m * wide);
+    model.emission_columns = held(given, "emission_columns", n * tall);
+    model.offset = held(given, "offset", tall), model.emission_input = held(given, "emission_input", k * tall);
+    model.emission_noise = held(given, "emission_noise", m * tall);
+    model.emission_root = held(given, "emission_root", m * tall);
+  }
+  HeldKalman(const HeldKalman&) = delete;
+
+  static int64_t padded(int64_t size) { return (size + PADDING - 1) / PADDING * PADDING; }
+  const double* held(const nb::dict& given, const char* name, int64_t due) {
+    const double* found = arrays.of(given, name, due);
+    require(found != nullptr || due == 0, "a linear Gaussian model lacks parameters.");
+    return found;
+  }
+
+  Arrays<double> arrays;
+  StreamedKalman model{};
+};
+
 }  // namespace hs

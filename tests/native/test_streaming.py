@@ -13,14 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hiddenstate as hs
-from hiddenstate.core import dtype_of, own
-from hiddenstate.inference import final_states
 from native.kernels import each_instruction_set, needs_kernels
-
-STEPS = 200
-PRECISIONS = ("float32", "float64")
-TOLERANCE = {"float32": 2e-3, "float64": 1e-9}
-"""Of sums over all steps; a recurrent network carries every rounding on."""
+from native.streams import PRECISIONS, STEPS, check, close, is_compiled
 
 CELLS = {
     "vanilla": lambda i, h, key: hs.cells.Vanilla(i, h, key=key),
@@ -106,44 +100,6 @@ def hidden_markov(kind, states, size, precision, seed):
         variances = random.gamma(2.0, 2.0, shape)
         emission = hs.emissions.Gaussian(random.normal(2, 3, shape), variances, covariance="diagonal")
     return hs.cast(hs.HMM(random.dirichlet(np.ones(states)), transition, emission), precision)
-
-
-def check(model, xs, inputs=None):
-    """A stream gives at every step what the whole sequence gives: log-probabilities, states, predictions."""
-    data = hs.Sequences.padded(np.asarray(xs)[None], inputs=None if inputs is None else inputs[None])
-    precision = str(dtype_of(model))
-    expected = np.asarray(hs.step_log_probs(model, data, strategy=hs.Sequential())[0], float)
-    stream = hs.Stream(model)
-    found, total = [], 0.0
-    for t, x in enumerate(xs):
-        stream.push(x if np.ndim(x) else x.item(), None if inputs is None else inputs[t])
-        found.append(stream.last_log_prob)
-        total += stream.last_log_prob
-    close(found, expected, precision)
-    assert stream.log_prob == total and stream.steps == len(xs)
-    last = jax.tree.map(lambda a: a[0], final_states(model, data, strategy=hs.Sequential()))
-    assert jax.tree.structure(stream.state) == jax.tree.structure(last)
-    for a, b in zip(jax.tree.leaves(stream.state), jax.tree.leaves(last), strict=True):
-        assert isinstance(a, jax.Array) and a.dtype == b.dtype == precision
-        close(a, b, precision)
-    first = None if inputs is None else np.asarray(inputs[0], precision)
-    close(stream.predictive(first).log_prob(xs[0]), model.readout(last, first).log_prob(xs[0]), precision)
-
-
-def close(found, expected, precision):
-    found, expected = np.asarray(found, float), np.asarray(expected, float)
-    np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
-    there = np.isfinite(expected)
-    scale = 1 + np.abs(expected[there]).max(initial=0)
-    np.testing.assert_allclose(found[there], expected[there], rtol=0, atol=TOLERANCE[precision] * scale)
-
-
-def is_compiled(model):
-    try:
-        own(model, "streamer")
-    except AttributeError:
-        return False
-    return True
 
 
 # -- against whole sequences ---------------------------------------------------------------------------------
@@ -274,14 +230,15 @@ SEVERAL = {
     "lstm": lambda: (network("lstm", "symbols", 7, 4, 0, "float32", 5), "symbols", 4),
     "gru": lambda: (network("gru-before", "numbers", 7, 4, 0, "float64", 5), "numbers", 4),
     "hmm": lambda: (hidden_markov("counts", 5, 2, "float32", 5), "counts", 2),
-    "other": lambda: (
-        hs.cast(
-            hs.build("linear-gaussian", np.random.default_rng(0).normal(size=50), states=2, key=jr.key(0)), "float64"
-        ),
-        "number",
-        1,
-    ),
+    "kalman": lambda: (linear_gaussian("float32"), "number", 1),
+    "other": lambda: (linear_gaussian("float64", diffuse=True), "number", 1),
 }
+
+
+def linear_gaussian(precision, **rest):
+    """Two hidden numbers seen through one."""
+    parts = {"transition": [[0.9, 0.2], [0.0, 0.7]], "transition_noise": [0.5, 0.3], "emission": [1.0, -0.5]}
+    return hs.cast(hs.LinearGaussian(**parts, emission_noise=0.4, **rest), precision)
 
 
 @pytest.mark.parametrize("name", SEVERAL)

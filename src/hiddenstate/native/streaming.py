@@ -1,8 +1,8 @@
 """Models that take one observation at a time, by compiled steps: no tracing, no dispatch, a few microseconds.
 
 A cell, a head or an emission says what it is made of by its property `streamed`, in the words of this file, and raises
-AttributeError where it is made of something else. `network` and `chain` lay the arrays out as the kernels want them:
-gate by gate, padded to whole vectors, with the axes (from, to).
+AttributeError where it is made of something else. `network`, `chain` and `kalman` lay the arrays out as kernels want
+them: gate by gate, padded to whole vectors, with the axes (from, to).
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hiddenstate.native.kalman import LARGEST
 from hiddenstate.native.library import _loaded
 
 UPDATES = ("vanilla", "leaky", "gru", "gru-before", "lstm", "mingru", "minlstm", "linear", "turning")
@@ -20,6 +21,7 @@ READINGS = ("symbol", "number", "count")
 FAMILIES = ("categorical", "bernoulli", "normal", "poisson")
 EMISSIONS = ("table", "normal", "poisson")
 KINDS = ("symbol", "bit", "real", "count")
+MODELS = ("network", "chain", "kalman")
 _PADDING = 16
 _LARGEST_TABLE = 2**24
 
@@ -63,6 +65,22 @@ class StreamedEmission(NamedTuple):
     scale: Any = None
 
 
+class StreamedSystem(NamedTuple):
+    """A linear Gaussian model: matrices with the axes (to, from), and square roots of covariances.
+
+    The last two are None where a model takes no inputs there.
+    """
+
+    transition: Any
+    shift: Any
+    noise: Any
+    emission: Any
+    offset: Any
+    emission_noise: Any
+    transition_input: Any = None
+    emission_input: Any = None
+
+
 class Streams:
     """Streams of one model: `push` takes an observation of each and gives its log-probability.
 
@@ -71,10 +89,10 @@ class Streams:
     states, to be turned into arrays by `leaves`.
     """
 
-    def __init__(self, description: dict[str, Any], dtype: np.dtype, is_network: bool, streams: int | None):
+    def __init__(self, description: dict[str, Any], dtype: np.dtype, streams: int | None):
         module: Any = _loaded()[0]
         kind = module.Streams32 if dtype == np.float32 else module.Streams64
-        held = kind({**description, "streams": streams or 0}, is_network)
+        held = kind({**description, "streams": streams or 0})
         self.push, self.snapshot, self._set = held.push, held.states, held.set_states
         self.dtype, self._lead = dtype, () if streams is None else (streams,)
 
@@ -130,6 +148,7 @@ def network(
         return None if value is None else _pad(np.broadcast_to(exact(value), (entries,)), 0, fill)
 
     description = {
+        "model": MODELS.index("network"),
         "layers": described,
         "reading": READINGS.index(head.reading),
         "entries": entries,
@@ -148,7 +167,7 @@ def network(
         "vector": len(head.event_shape),
         "partial": 0,
     }
-    return _streamer(description, dtype, True)
+    return _streamer(description, dtype)
 
 
 def chain(transition: Any, emission: StreamedEmission, *, dtype: np.dtype) -> Streamer:
@@ -158,6 +177,7 @@ def chain(transition: Any, emission: StreamedEmission, *, dtype: np.dtype) -> St
     given = [_pad(exact(array), -1) for array in emission.arrays]
     arrays = dict(zip_longest(("first", "second", "third", "fourth"), given))
     description = {
+        "model": MODELS.index("chain"),
         "emission": EMISSIONS.index(emission.emission),
         "entries": math.prod(emission.event_shape),
         "levels": given[0].shape[1] if emission.emission == "table" else 0,
@@ -169,7 +189,46 @@ def chain(transition: Any, emission: StreamedEmission, *, dtype: np.dtype) -> St
         "vector": len(emission.event_shape),
         "partial": 1,
     }
-    return _streamer(description, dtype, False)
+    return _streamer(description, dtype)
+
+
+def kalman(system: StreamedSystem, *, inputs: int, is_vector: bool, dtype: np.dtype) -> Streamer:
+    """Streams of a linear Gaussian model, whose state is a mean and a covariance; AttributeError as above."""
+    exact = _checked(dtype)
+    transition, shift, noise, emission, offset, emission_noise = (exact(part).astype(float) for part in system[:6])
+    event, state = emission.shape
+    if max(event, state) > LARGEST:
+        raise AttributeError(f"the kernels of streams have at most {LARGEST} numbers in a state or an observation.")
+
+    def driven(part: Any, size: int) -> np.ndarray:
+        return np.zeros((inputs, size)) if part is None else exact(part).astype(float).T
+
+    root = np.zeros((event, event))
+    root[:, : emission_noise.shape[1]] = emission_noise
+    arrays = {
+        "transition": transition.T,
+        "shift": shift,
+        "transition_input": driven(system.transition_input, state),
+        "noise": noise @ noise.T,
+        "emission": emission,
+        "emission_columns": emission.T,
+        "offset": offset,
+        "emission_input": driven(system.emission_input, event),
+        "emission_noise": root @ root.T,
+        "emission_root": root.T,
+    }
+    description = {
+        "model": MODELS.index("kalman"),
+        "state": state,
+        "entries": event,
+        "inputs": inputs,
+        "levels": 0,
+        **{name: _pad(array, -1) for name, array in arrays.items()},
+        "kind": KINDS.index("real"),
+        "vector": int(is_vector),
+        "partial": 1,
+    }
+    return _streamer(description, dtype)
 
 
 def supported(nonlinearity: str) -> str:
@@ -179,10 +238,10 @@ def supported(nonlinearity: str) -> str:
     return nonlinearity
 
 
-def _streamer(description: dict[str, Any], dtype: np.dtype, is_network: bool) -> Streamer:
+def _streamer(description: dict[str, Any], dtype: np.dtype) -> Streamer:
     if _loaded()[0] is None:
         raise AttributeError(_loaded()[1].reason)
-    return lambda streams: Streams(description, dtype, is_network, streams)
+    return lambda streams: Streams(description, dtype, streams)
 
 
 def _layer(layer: StreamedLayer, below: int | None, exact: Callable[[Any], np.ndarray]) -> dict[str, Any]:
