@@ -297,6 +297,14 @@ T condition(int64_t n, const T* belief, T* likelihoods) {
   return top + std::log(total);
 }
 
+// The part of the next belief that needs no matrix: all of it where states are kept or drawn afresh, else nothing.
+template <class T>
+void move_apart(const Chain<T>& model, const T* belief, T* next) {
+  if (model.transition != nullptr) return (void)std::fill_n(next, model.states, T(0));
+  each<T>(model.states, next,
+          [&](int64_t k) { return load<T>(model.fresh + k) + model.stay * load<T>(belief + k); });
+}
+
 template <class T>
 void push_chain(const Chain<T>& model, int64_t rows, T* states, const double* values, T* scratch, double* log_probs) {
   const int64_t n = model.states;
@@ -308,8 +316,9 @@ void push_chain(const Chain<T>& model, int64_t rows, T* states, const double* va
       if (value == value) add_likelihoods<T>(model, i, value, filtered);  // what is missing is summed out
     }
     log_probs[r] = double(condition<T>(n, states + r * n, filtered));
-    std::fill_n(states + r * n, n, T(0));
+    move_apart<T>(model, filtered, states + r * n);
   }
+  if (model.transition == nullptr) return;
   add_product<T>(rows, {scratch, n}, n, model.transition, n, n, {states, n});
 }
 

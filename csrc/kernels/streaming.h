@@ -57,7 +57,8 @@ template <class T>
 struct Chain {
   Emission emission;
   int64_t entries, levels, states;  // states padded
-  const T* transition;              // (state, next state)
+  const T *transition, *fresh;      // (state, next state); or null, where a state is kept but for
+  T stay;                           // draws afresh: the probability that it is kept, and of draws of each state
   const T *first, *second, *third, *fourth;
   // table:   log-probabilities (entry, level, state)
   // normal:  centres, offsets, inverse deviations, log-densities at the mean, all (entry, state); then

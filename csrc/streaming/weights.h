@@ -111,7 +111,9 @@ struct HeldChain {
     model.entries = whole(given, "entries"), model.levels = whole(given, "levels"), model.states = whole(given, "states");
     const int64_t n = model.states;
     require(n > 0 && n % PADDING == 0, "states must be padded.");
-    model.transition = arrays.of(given, "transition", n * n);
+    model.transition = arrays.of(given, "transition", n * n), model.fresh = arrays.of(given, "fresh", n);
+    model.stay = T(nb::cast<double>(given["stay"]));
+    require((model.transition == nullptr) != (model.fresh == nullptr), "there is one way to move.");
     const int64_t table = model.entries * n * (model.emission == Emission::table ? model.levels : 1);
     model.first = arrays.of(given, "first", table), model.second = arrays.of(given, "second", table);
     model.third = arrays.of(given, "third", table), model.fourth = arrays.of(given, "fourth", table);

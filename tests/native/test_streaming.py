@@ -166,6 +166,38 @@ def test_any_number_of_states(kind, states, size, precision, seed):
     check(hidden_markov(kind, states, size, precision, seed), observations(np.random.default_rng(seed), kind, size, 50))
 
 
+def switching(kind, states, size, precision, *, between=False, probs=None):
+    """A state that is kept or drawn afresh, some of them never, with the emissions of a hidden Markov model."""
+    random = np.random.default_rng(states)
+    prior = random.dirichlet(np.ones(states))
+    if states > 2:
+        prior = np.append(0.0, prior[1:] / prior[1:].sum())
+    moves = hidden_markov(kind, states, size, "float64", 7).transition.probs if between else None
+    emission = hidden_markov(kind, states, size, precision, 3).emission
+    return hs.cast(hs.SwitchCopy(0.2 if probs is None else probs, prior, emission, between=moves), precision)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize(("kind", "states"), [("bits", 5), ("numbers", 17), ("symbols", 256), ("count", 1)])
+def test_states_that_are_kept_or_drawn_stream_as_they_score(kind, states, between, precision):
+    model = switching(kind, states, 3, precision, between=between)
+    assert is_compiled(model) == bool(hs.native.available())
+    check(model, observations(np.random.default_rng(0), kind, 3))
+
+
+@pytest.mark.parametrize("reset", [0.0, 1.0])
+def test_a_switch_may_never_fire_or_always(reset):
+    check(switching("numbers", 4, 3, "float32", probs=reset), observations(np.random.default_rng(0), "numbers", 3))
+
+
+def test_emissions_that_see_resets_stream_by_the_plain_path():
+    emission = hidden_markov("numbers", 6, 2, "float64", 0).emission
+    model, xs = hs.SwitchCopy(0.3, [0.2, 0.3, 0.5], emission), observations(np.random.default_rng(0), "numbers", 2, 20)
+    assert not is_compiled(model)
+    check(model, xs)
+
+
 def test_models_of_other_shapes_do_not_change_what_a_stream_predicts():
     """A single count and a vector of one differ in their shapes alone."""
     count, counts = (hs.Stream(hidden_markov(kind, 1, 1, "float32", 1)) for kind in ("count", "counts"))
@@ -177,8 +209,9 @@ def test_models_of_other_shapes_do_not_change_what_a_stream_predicts():
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", EMISSIONS[:7])
-def test_missing_entries_are_summed_out(kind, precision):
-    model = hidden_markov(kind, 4, 3, precision, 1)
+@pytest.mark.parametrize("made", ["hidden_markov", "switching"])
+def test_missing_entries_are_summed_out(made, kind, precision):
+    model = switching(kind, 4, 3, precision) if made == "switching" else hidden_markov(kind, 4, 3, precision, 1)
     random = np.random.default_rng(1)
     xs = observations(random, kind, 3, 40)
     gone = random.uniform(size=xs.shape) < 0.4
@@ -219,6 +252,7 @@ def test_every_instruction_set_gives_the_same_to_rounding(instructions, precisio
         (network("lstm", "symbols", 19, 20, 0, precision, 0), "symbols"),
         (network("log-minlstm", "numbers", 19, 20, 0, precision, 0), "numbers"),
         (hidden_markov("counts", 19, 3, precision, 0), "counts"),
+        (switching("counts", 19, 3, precision), "counts"),
     ):
         with hs.native.limited(instructions=instructions):
             check(model, observations(np.random.default_rng(2), kind, 3 if kind == "counts" else 20, 30))
@@ -230,6 +264,7 @@ SEVERAL = {
     "lstm": lambda: (network("lstm", "symbols", 7, 4, 0, "float32", 5), "symbols", 4),
     "gru": lambda: (network("gru-before", "numbers", 7, 4, 0, "float64", 5), "numbers", 4),
     "hmm": lambda: (hidden_markov("counts", 5, 2, "float32", 5), "counts", 2),
+    "switch": lambda: (switching("counts", 5, 2, "float64"), "counts", 2),
     "kalman": lambda: (linear_gaussian("float32"), "number", 1),
     "other": lambda: (linear_gaussian("float64", diffuse=True), "number", 1),
 }

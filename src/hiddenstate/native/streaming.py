@@ -65,6 +65,13 @@ class StreamedEmission(NamedTuple):
     scale: Any = None
 
 
+class Copied(NamedTuple):
+    """The transitions of a state that is kept with the probability `stay`, else drawn: `fresh` sums to the rest."""
+
+    stay: Any
+    fresh: Any
+
+
 class StreamedSystem(NamedTuple):
     """A linear Gaussian model: matrices with the axes (to, from), and square roots of covariances.
 
@@ -171,9 +178,10 @@ def network(
 
 
 def chain(transition: Any, emission: StreamedEmission, *, dtype: np.dtype) -> Streamer:
-    """Streams of a hidden Markov chain with this matrix and emission; AttributeError where no kernel runs it."""
+    """Streams of a hidden Markov chain with this matrix, or `Copied`, and emission; AttributeError as above."""
     exact = _checked(dtype)
-    matrix = exact(transition)
+    is_copied = isinstance(transition, Copied)
+    moves = exact(transition.fresh if is_copied else transition)
     given = [_pad(exact(array), -1) for array in emission.arrays]
     arrays = dict(zip_longest(("first", "second", "third", "fourth"), given))
     description = {
@@ -181,8 +189,10 @@ def chain(transition: Any, emission: StreamedEmission, *, dtype: np.dtype) -> St
         "emission": EMISSIONS.index(emission.emission),
         "entries": math.prod(emission.event_shape),
         "levels": given[0].shape[1] if emission.emission == "table" else 0,
-        "states": _padded(len(matrix)),
-        "transition": _pad(_pad(matrix, 0), 1),
+        "states": _padded(len(moves)),
+        "transition": None if is_copied else _pad(_pad(moves, 0), 1),
+        "fresh": _pad(moves, 0) if is_copied else None,
+        "stay": exact(transition.stay).item() if is_copied else 0.0,
         **arrays,
         "scale": None if emission.scale is None else exact(emission.scale),
         "kind": KINDS.index(emission.kind),
