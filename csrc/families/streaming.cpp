@@ -107,6 +107,8 @@ void update(const Layer<T>& cell, const T* gates, T* state) {
       });
     case Update::linear:
       return each<T>(n, state, [&](int64_t j) { return decayed<T>(held(j), load<T>(own + j), gate(0, j)); });
+    case Update::gated:
+      return each<T>(n, state, [&](int64_t j) { return decayed<T>(held(j), log_sigmoid<T>(gate(0, j)), gate(1, j)); });
     case Update::turning:
       for (int64_t j = 0; j < n; j += Lanes<T>::count) {
         const Vec<T> re = held(j), im = held(n + j), a_re = load<T>(own + j), a_im = load<T>(own + n + j);
@@ -116,13 +118,28 @@ void update(const Layer<T>& cell, const T* gates, T* state) {
       return;
     case Update::gru:
     case Update::gru_before:
-      return;  // they need the element and W h apart
+    case Update::skip:
+      return;  // they need the element and W h apart, or more of the past
+  }
+}
+
+// A cell that looks back some steps: its state holds the last vectors, the newest first.
+template <class T>
+void update_skip(const Layer<T>& cell, int64_t rows, Rows<T> elements, Rows<T> states) {
+  const int64_t n = cell.units;
+  for (int64_t i = 0; i < cell.lags; ++i)
+    add_product<T>(rows, {states.data + (int64_t(cell.own[i]) - 1) * n, states.apart}, n,
+                   cell.recurrent_weight + i * n * n, n, n, elements);
+  for (int64_t r = 0; r < rows; ++r) {
+    std::memmove(states[r] + n, states[r], size_t(cell.states - n) * sizeof(T));
+    each<T>(n, states[r], [&](int64_t j) { return apply<T>(cell.nonlinearity, load<T>(elements[r] + j)); });
   }
 }
 
 template <class T>
 void step(const Layer<T>& cell, int64_t rows, Rows<T> elements, Rows<T> room, Rows<T> states) {
   const Rows<const T> before{states.data + cell.shown, states.apart};
+  if (cell.update == Update::skip) return update_skip<T>(cell, rows, elements, states);
   if (cell.update == Update::gru_before) return update_gru_before<T>(cell, rows, elements, room, states);
   if (cell.update == Update::gru) {
     for (int64_t r = 0; r < rows; ++r) copy(room[r], cell.own, cell.gates);

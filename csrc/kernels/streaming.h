@@ -15,7 +15,7 @@ constexpr int64_t ROWS = 4;      // streams that share one reading of the weight
 // What a cell reads of an observation: a row of a table, (x - shift) / spread, or (log(1 + x) - shift) / spread.
 enum class Reading { symbol, number, count };
 enum class Nonlinearity { identity, tanh, sigmoid, relu };
-enum class Update { vanilla, leaky, gru, gru_before, lstm, minimal_gru, minimal_lstm, linear, turning };
+enum class Update { vanilla, leaky, gru, gru_before, lstm, minimal_gru, minimal_lstm, linear, turning, gated, skip };
 
 template <class T>
 struct Layer {
@@ -26,7 +26,9 @@ struct Layer {
   int64_t states, outputs, shown; // padded numbers of the state, and of those that are shown, from `shown` on
   const T *input_weight, *bias;   // (reads, gates), (gates)
   const T* recurrent_weight;      // (units, gates), where the update has one
-  const T* own;  // leaky: alpha; gru: recurrent biases; lstm: peepholes or null; linear: log a; turning: a, real, imaginary
+  const T* own;  // leaky: alpha; gru: recurrent biases; lstm: peepholes or null; linear: log a; turning: a, real, imaginary;
+                 // skip: how far back it looks
+  int64_t lags;  // skip: how often it looks back
 };
 
 enum class Family { categorical, bernoulli, normal, poisson };

@@ -31,9 +31,13 @@ CELLS = {
     "log-minlstm": lambda i, h, key: hs.cells.MinLSTM(i, h, log_space=True, key=key),
     "linear": lambda i, h, key: hs.cells.DiagonalLinear(i, h, key=key),
     "turning": lambda i, h, key: hs.cells.DiagonalLinear(i, h, complex=True, key=key),
+    "gated": lambda i, h, key: hs.cells.GatedLeaky(i, h, key=key),
+    "gated by the state": lambda i, h, key: hs.cells.GatedLeaky(i, h, context="state", key=key),
+    "skip": lambda i, h, key: hs.cells.SkipInTime(i, h, key=key),
+    "skip by one": lambda i, h, key: hs.cells.SkipInTime(i, h, lags=(1,), nonlinearity="relu", key=key),
     "stack": lambda i, h, key: hs.Stack(
         [hs.cells.LSTM(i, h, key=key), hs.cells.DiagonalLinear(h, h + 1, complex=True, key=key),
-         hs.cells.GRU(2 * h + 2, h, key=key)]
+         hs.cells.SkipInTime(2 * h + 2, h, lags=(3, 2), key=key), hs.cells.GRU(h, h, key=key)]
     ),
 }  # fmt: skip
 
@@ -251,6 +255,8 @@ def test_every_instruction_set_gives_the_same_to_rounding(instructions, precisio
     for model, kind in (
         (network("lstm", "symbols", 19, 20, 0, precision, 0), "symbols"),
         (network("log-minlstm", "numbers", 19, 20, 0, precision, 0), "numbers"),
+        (network("gated by the state", "numbers", 19, 20, 0, precision, 0), "numbers"),
+        (network("skip", "numbers", 19, 20, 0, precision, 0), "numbers"),
         (hidden_markov("counts", 19, 3, precision, 0), "counts"),
         (switching("counts", 19, 3, precision), "counts"),
     ):
@@ -263,6 +269,7 @@ def test_every_instruction_set_gives_the_same_to_rounding(instructions, precisio
 SEVERAL = {
     "lstm": lambda: (network("lstm", "symbols", 7, 4, 0, "float32", 5), "symbols", 4),
     "gru": lambda: (network("gru-before", "numbers", 7, 4, 0, "float64", 5), "numbers", 4),
+    "skip": lambda: (network("skip", "numbers", 7, 4, 0, "float32", 5), "numbers", 4),
     "hmm": lambda: (hidden_markov("counts", 5, 2, "float32", 5), "counts", 2),
     "switch": lambda: (switching("counts", 5, 2, "float64"), "counts", 2),
     "kalman": lambda: (linear_gaussian("float32"), "number", 1),

@@ -15,7 +15,7 @@ import numpy as np
 from hiddenstate.native.kalman import LARGEST
 from hiddenstate.native.library import _loaded
 
-UPDATES = ("vanilla", "leaky", "gru", "gru-before", "lstm", "mingru", "minlstm", "linear", "turning")
+UPDATES = ("vanilla", "leaky", "gru", "gru-before", "lstm", "mingru", "minlstm", "linear", "turning", "gated", "skip")
 NONLINEARITIES = ("identity", "tanh", "sigmoid", "relu")
 READINGS = ("symbol", "number", "count")
 FAMILIES = ("categorical", "bernoulli", "normal", "poisson")
@@ -27,7 +27,10 @@ _LARGEST_TABLE = 2**24
 
 
 class StreamedLayer(NamedTuple):
-    """A cell: gates stacked in its order, of `units` each; `own` is what else its update takes, (..., units)."""
+    """A cell: gates stacked in its order, of `units` each; `own` is what else its update takes, (..., units).
+
+    `lags` says how many steps back the blocks of the recurrent weight look, where they look back further than one.
+    """
 
     update: str
     units: int
@@ -37,6 +40,7 @@ class StreamedLayer(NamedTuple):
     own: Any = None
     nonlinearity: str = "identity"
     logarithms: bool = False
+    lags: tuple[int, ...] = ()
 
 
 class StreamedHead(NamedTuple):
@@ -261,7 +265,9 @@ def _layer(layer: StreamedLayer, below: int | None, exact: Callable[[Any], np.nd
     gates = len(weight) // units
     read = weight.T if below is None else _gates(weight, below).T
     bias = np.zeros(gates * units, weight.dtype) if layer.bias is None else exact(layer.bias)
-    recurrent = layer.recurrent_weight
+    recurrent, own = layer.recurrent_weight, layer.own
+    if layer.lags:
+        own = np.asarray(layer.lags, weight.dtype)
     return {
         "update": UPDATES.index(layer.update),
         "nonlinearity": NONLINEARITIES.index(layer.nonlinearity),
@@ -271,8 +277,9 @@ def _layer(layer: StreamedLayer, below: int | None, exact: Callable[[Any], np.nd
         "gates": gates,
         "input_weight": _gates(read, units),
         "bias": _gates(bias, units),
-        "recurrent_weight": None if recurrent is None else _gates(_pad(exact(recurrent).T, 0), units),
-        "own": None if layer.own is None else _pad(exact(layer.own), -1),
+        "recurrent_weight": None if recurrent is None else _gates(_gates(exact(recurrent), units).T, units),
+        "own": None if own is None else _pad(exact(own), -1),
+        "lags": len(layer.lags),
     }
 
 
