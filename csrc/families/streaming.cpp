@@ -1,72 +1,15 @@
-// Steps of networks and chains for streams, vectorised over units, parameters and states.
+// Steps of networks, chains and linear Gaussian models for streams, vectorised over units, parameters and states.
 #include "kernels/streaming.h"
 
 #include <algorithm>
 
 #include "kernels/decay.h"
 #include "kernels/logarithm.h"
+#include "kernels/streaming_kalman.h"
 
 namespace hs {
 namespace HS_ISA {
 namespace {
-
-constexpr double LOG_2_PI = 1.8378770664093454836;
-
-template <class T>
-void copy(T* to, const T* from, int64_t count) {
-  if (count > 0) std::memcpy(to, from, size_t(count) * sizeof(T));
-}
-
-// result[i] = function(i) for all i below a padded count, a vector at a time.
-template <class T, class Function>
-HS_INLINE void each(int64_t count, T* result, Function function) {
-  for (int64_t i = 0; i < count; i += Lanes<T>::count) store<T>(result + i, function(i));
-}
-
-// Rows of numbers, one for each stream, so far apart.
-template <class T>
-struct Rows {
-  T* data;
-  int64_t apart;
-  HS_INLINE T* operator[](int64_t row) const { return data + row * apart; }
-};
-
-// -- products ----------------------------------------------------------------------------------------------------------
-
-template <class T, int rows, int wide>
-HS_INLINE void add_tile(Rows<const T> in, int64_t size, const T* weight, int64_t apart, Rows<T> out) {
-  constexpr int lanes = Lanes<T>::count;
-  Vec<T> sum[rows][wide];
-  for (int r = 0; r < rows; ++r)
-    for (int v = 0; v < wide; ++v) sum[r][v] = load<T>(out[r] + v * lanes);
-  for (int64_t k = 0; k < size; ++k)
-    for (int v = 0; v < wide; ++v) {
-      const Vec<T> w = load<T>(weight + k * apart + v * lanes);
-      for (int r = 0; r < rows; ++r) sum[r][v] += in[r][k] * w;
-    }
-  for (int r = 0; r < rows; ++r)
-    for (int v = 0; v < wide; ++v) store<T>(out[r] + v * lanes, sum[r][v]);
-}
-
-template <class T, int rows, int wide>
-void add_columns(Rows<const T> in, int64_t size, const T* weight, int64_t apart, int64_t columns, Rows<T> out) {
-  constexpr int64_t width = wide * Lanes<T>::count;
-  int64_t column = 0;
-  for (; column + width <= columns; column += width)
-    add_tile<T, rows, wide>(in, size, weight + column, apart, {out.data + column, out.apart});
-  if constexpr (wide > 1)
-    if (column < columns)
-      add_columns<T, rows, wide / 2>(in, size, weight + column, apart, columns - column, {out.data + column, out.apart});
-}
-
-// out += in W for all rows, W (size, columns) with rows `apart`: one sum from the first term to the last, in any tile.
-template <class T>
-void add_product(int64_t rows, Rows<const T> in, int64_t size, const T* weight, int64_t apart, int64_t columns,
-                 Rows<T> out) {
-  if (rows == ROWS) return add_columns<T, ROWS, HS_VECTOR_BYTES == 64 ? 4 : 2>(in, size, weight, apart, columns, out);
-  for (int64_t r = 0; r < rows; ++r)
-    add_columns<T, 1, 8>({in[r], 0}, size, weight, apart, columns, {out[r], 0});
-}
 
 // -- cells -------------------------------------------------------------------------------------------------------------
 
@@ -164,6 +107,8 @@ void update(const Layer<T>& cell, const T* gates, T* state) {
       });
     case Update::linear:
       return each<T>(n, state, [&](int64_t j) { return decayed<T>(held(j), load<T>(own + j), gate(0, j)); });
+    case Update::gated:
+      return each<T>(n, state, [&](int64_t j) { return decayed<T>(held(j), log_sigmoid<T>(gate(0, j)), gate(1, j)); });
     case Update::turning:
       for (int64_t j = 0; j < n; j += Lanes<T>::count) {
         const Vec<T> re = held(j), im = held(n + j), a_re = load<T>(own + j), a_im = load<T>(own + n + j);
@@ -173,13 +118,28 @@ void update(const Layer<T>& cell, const T* gates, T* state) {
       return;
     case Update::gru:
     case Update::gru_before:
-      return;  // they need the element and W h apart
+    case Update::skip:
+      return;  // they need the element and W h apart, or more of the past
+  }
+}
+
+// A cell that looks back some steps: its state holds the last vectors, the newest first.
+template <class T>
+void update_skip(const Layer<T>& cell, int64_t rows, Rows<T> elements, Rows<T> states) {
+  const int64_t n = cell.units;
+  for (int64_t i = 0; i < cell.lags; ++i)
+    add_product<T>(rows, {states.data + (int64_t(cell.own[i]) - 1) * n, states.apart}, n,
+                   cell.recurrent_weight + i * n * n, n, n, elements);
+  for (int64_t r = 0; r < rows; ++r) {
+    std::memmove(states[r] + n, states[r], size_t(cell.states - n) * sizeof(T));
+    each<T>(n, states[r], [&](int64_t j) { return apply<T>(cell.nonlinearity, load<T>(elements[r] + j)); });
   }
 }
 
 template <class T>
 void step(const Layer<T>& cell, int64_t rows, Rows<T> elements, Rows<T> room, Rows<T> states) {
   const Rows<const T> before{states.data + cell.shown, states.apart};
+  if (cell.update == Update::skip) return update_skip<T>(cell, rows, elements, states);
   if (cell.update == Update::gru_before) return update_gru_before<T>(cell, rows, elements, room, states);
   if (cell.update == Update::gru) {
     for (int64_t r = 0; r < rows; ++r) copy(room[r], cell.own, cell.gates);
@@ -354,6 +314,14 @@ T condition(int64_t n, const T* belief, T* likelihoods) {
   return top + std::log(total);
 }
 
+// The part of the next belief that needs no matrix: all of it where states are kept or drawn afresh, else nothing.
+template <class T>
+void move_apart(const Chain<T>& model, const T* belief, T* next) {
+  if (model.transition != nullptr) return (void)std::fill_n(next, model.states, T(0));
+  each<T>(model.states, next,
+          [&](int64_t k) { return load<T>(model.fresh + k) + model.stay * load<T>(belief + k); });
+}
+
 template <class T>
 void push_chain(const Chain<T>& model, int64_t rows, T* states, const double* values, T* scratch, double* log_probs) {
   const int64_t n = model.states;
@@ -365,8 +333,9 @@ void push_chain(const Chain<T>& model, int64_t rows, T* states, const double* va
       if (value == value) add_likelihoods<T>(model, i, value, filtered);  // what is missing is summed out
     }
     log_probs[r] = double(condition<T>(n, states + r * n, filtered));
-    std::fill_n(states + r * n, n, T(0));
+    move_apart<T>(model, filtered, states + r * n);
   }
+  if (model.transition == nullptr) return;
   add_product<T>(rows, {scratch, n}, n, model.transition, n, n, {states, n});
 }
 
@@ -374,7 +343,7 @@ void push_chain(const Chain<T>& model, int64_t rows, T* states, const double* va
 
 extern const StreamingTable streaming_table;
 const StreamingTable streaming_table = {push_network<float>, push_network<double>, push_chain<float>,
-                                        push_chain<double>};
+                                        push_chain<double>, push_kalman};
 
 }  // namespace HS_ISA
 }  // namespace hs

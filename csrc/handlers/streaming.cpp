@@ -1,6 +1,7 @@
 // Streams as Python sees them: an object that holds a model and the states of its streams, and takes observations.
 #include "streaming/streaming.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -51,14 +52,44 @@ struct RecurrentChain : Recurrent<T> {
   std::vector<T> scratch;
 };
 
+// The kernel computes in double precision; beliefs and observations are of the precision of the model.
+template <class T>
+struct RecurrentKalman : Recurrent<T> {
+  explicit RecurrentKalman(const nb::dict& given) : held(given), scratch(size_t(held.model.scratch())) {
+    this->states = (held.model.state + 1) * held.model.states, this->inputs = held.model.inputs;
+    belief.resize(size_t(this->states)), x.resize(size_t(held.model.event)), u.resize(size_t(this->inputs));
+  }
+  void push(int64_t rows, T* states, const double* values, const T* inputs, double* log_probs) override {
+    const auto run = streaming_table().kalman;
+    for (int64_t r = 0; r < rows; ++r, states += this->states, values += x.size(), inputs += u.size()) {
+      std::copy_n(states, belief.size(), belief.data());
+      std::copy_n(inputs, u.size(), u.data());
+      std::transform(values, values + x.size(), x.data(), [](double value) { return double(T(value)); });
+      log_probs[r] = run(held.model, belief.data(), x.data(), u.data(), scratch.data());
+      std::transform(belief.begin(), belief.end(), states, [](double number) { return T(number); });
+    }
+  }
+  HeldKalman held;
+  std::vector<double> scratch, belief, x, u;
+};
+
+enum class Model { network, chain, kalman };
+
+template <class T>
+std::unique_ptr<Recurrent<T>> model_of(const nb::dict& given) {
+  switch (Model(whole(given, "model"))) {
+    case Model::network: return std::make_unique<RecurrentNetwork<T>>(given);
+    case Model::chain: return std::make_unique<RecurrentChain<T>>(given);
+    case Model::kalman: return std::make_unique<RecurrentKalman<T>>(given);
+  }
+  throw std::invalid_argument("there is no such kind of model.");
+}
+
 template <class T>
 class Streams {
  public:
-  Streams(const nb::dict& given, bool network) : form_(form_of(given, std::numeric_limits<T>::max())) {
-    if (network)
-      model_ = std::make_unique<RecurrentNetwork<T>>(given);
-    else
-      model_ = std::make_unique<RecurrentChain<T>>(given);
+  explicit Streams(const nb::dict& given)
+      : form_(form_of(given, std::numeric_limits<T>::max())), model_(model_of<T>(given)) {
     require(form_.entries > 0 && form_.streams >= 0, "an observation has entries.");
     const int64_t streams = form_.streams ? form_.streams : 1;
     states_.resize(size_t(streams * model_->states));
@@ -107,7 +138,7 @@ class Streams {
 template <class T>
 void define(nb::module_& module, const char* name) {
   nb::class_<Streams<T>>(module, name)
-      .def(nb::init<const nb::dict&, bool>())
+      .def(nb::init<const nb::dict&>())
       .def("push", &Streams<T>::push, nb::arg("x").none(), nb::arg("u").none() = nb::none(),
            nb::arg("checked") = false)
       .def("states", &Streams<T>::states)

@@ -13,14 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hiddenstate as hs
-from hiddenstate.core import dtype_of, own
-from hiddenstate.inference import final_states
 from native.kernels import each_instruction_set, needs_kernels
-
-STEPS = 200
-PRECISIONS = ("float32", "float64")
-TOLERANCE = {"float32": 2e-3, "float64": 1e-9}
-"""Of sums over all steps; a recurrent network carries every rounding on."""
+from native.streams import PRECISIONS, STEPS, check, close, is_compiled
 
 CELLS = {
     "vanilla": lambda i, h, key: hs.cells.Vanilla(i, h, key=key),
@@ -37,9 +31,13 @@ CELLS = {
     "log-minlstm": lambda i, h, key: hs.cells.MinLSTM(i, h, log_space=True, key=key),
     "linear": lambda i, h, key: hs.cells.DiagonalLinear(i, h, key=key),
     "turning": lambda i, h, key: hs.cells.DiagonalLinear(i, h, complex=True, key=key),
+    "gated": lambda i, h, key: hs.cells.GatedLeaky(i, h, key=key),
+    "gated by the state": lambda i, h, key: hs.cells.GatedLeaky(i, h, context="state", key=key),
+    "skip": lambda i, h, key: hs.cells.SkipInTime(i, h, key=key),
+    "skip by one": lambda i, h, key: hs.cells.SkipInTime(i, h, lags=(1,), nonlinearity="relu", key=key),
     "stack": lambda i, h, key: hs.Stack(
         [hs.cells.LSTM(i, h, key=key), hs.cells.DiagonalLinear(h, h + 1, complex=True, key=key),
-         hs.cells.GRU(2 * h + 2, h, key=key)]
+         hs.cells.SkipInTime(2 * h + 2, h, lags=(3, 2), key=key), hs.cells.GRU(h, h, key=key)]
     ),
 }  # fmt: skip
 
@@ -108,44 +106,6 @@ def hidden_markov(kind, states, size, precision, seed):
     return hs.cast(hs.HMM(random.dirichlet(np.ones(states)), transition, emission), precision)
 
 
-def check(model, xs, inputs=None):
-    """A stream gives at every step what the whole sequence gives: log-probabilities, states, predictions."""
-    data = hs.Sequences.padded(np.asarray(xs)[None], inputs=None if inputs is None else inputs[None])
-    precision = str(dtype_of(model))
-    expected = np.asarray(hs.step_log_probs(model, data, strategy=hs.Sequential())[0], float)
-    stream = hs.Stream(model)
-    found, total = [], 0.0
-    for t, x in enumerate(xs):
-        stream.push(x if np.ndim(x) else x.item(), None if inputs is None else inputs[t])
-        found.append(stream.last_log_prob)
-        total += stream.last_log_prob
-    close(found, expected, precision)
-    assert stream.log_prob == total and stream.steps == len(xs)
-    last = jax.tree.map(lambda a: a[0], final_states(model, data, strategy=hs.Sequential()))
-    assert jax.tree.structure(stream.state) == jax.tree.structure(last)
-    for a, b in zip(jax.tree.leaves(stream.state), jax.tree.leaves(last), strict=True):
-        assert isinstance(a, jax.Array) and a.dtype == b.dtype == precision
-        close(a, b, precision)
-    first = None if inputs is None else np.asarray(inputs[0], precision)
-    close(stream.predictive(first).log_prob(xs[0]), model.readout(last, first).log_prob(xs[0]), precision)
-
-
-def close(found, expected, precision):
-    found, expected = np.asarray(found, float), np.asarray(expected, float)
-    np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
-    there = np.isfinite(expected)
-    scale = 1 + np.abs(expected[there]).max(initial=0)
-    np.testing.assert_allclose(found[there], expected[there], rtol=0, atol=TOLERANCE[precision] * scale)
-
-
-def is_compiled(model):
-    try:
-        own(model, "streamer")
-    except AttributeError:
-        return False
-    return True
-
-
 # -- against whole sequences ---------------------------------------------------------------------------------
 
 
@@ -210,6 +170,38 @@ def test_any_number_of_states(kind, states, size, precision, seed):
     check(hidden_markov(kind, states, size, precision, seed), observations(np.random.default_rng(seed), kind, size, 50))
 
 
+def switching(kind, states, size, precision, *, between=False, probs=None):
+    """A state that is kept or drawn afresh, some of them never, with the emissions of a hidden Markov model."""
+    random = np.random.default_rng(states)
+    prior = random.dirichlet(np.ones(states))
+    if states > 2:
+        prior = np.append(0.0, prior[1:] / prior[1:].sum())
+    moves = hidden_markov(kind, states, size, "float64", 7).transition.probs if between else None
+    emission = hidden_markov(kind, states, size, precision, 3).emission
+    return hs.cast(hs.SwitchCopy(0.2 if probs is None else probs, prior, emission, between=moves), precision)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize(("kind", "states"), [("bits", 5), ("numbers", 17), ("symbols", 256), ("count", 1)])
+def test_states_that_are_kept_or_drawn_stream_as_they_score(kind, states, between, precision):
+    model = switching(kind, states, 3, precision, between=between)
+    assert is_compiled(model) == bool(hs.native.available())
+    check(model, observations(np.random.default_rng(0), kind, 3))
+
+
+@pytest.mark.parametrize("reset", [0.0, 1.0])
+def test_a_switch_may_never_fire_or_always(reset):
+    check(switching("numbers", 4, 3, "float32", probs=reset), observations(np.random.default_rng(0), "numbers", 3))
+
+
+def test_emissions_that_see_resets_stream_by_the_plain_path():
+    emission = hidden_markov("numbers", 6, 2, "float64", 0).emission
+    model, xs = hs.SwitchCopy(0.3, [0.2, 0.3, 0.5], emission), observations(np.random.default_rng(0), "numbers", 2, 20)
+    assert not is_compiled(model)
+    check(model, xs)
+
+
 def test_models_of_other_shapes_do_not_change_what_a_stream_predicts():
     """A single count and a vector of one differ in their shapes alone."""
     count, counts = (hs.Stream(hidden_markov(kind, 1, 1, "float32", 1)) for kind in ("count", "counts"))
@@ -221,8 +213,9 @@ def test_models_of_other_shapes_do_not_change_what_a_stream_predicts():
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", EMISSIONS[:7])
-def test_missing_entries_are_summed_out(kind, precision):
-    model = hidden_markov(kind, 4, 3, precision, 1)
+@pytest.mark.parametrize("made", ["hidden_markov", "switching"])
+def test_missing_entries_are_summed_out(made, kind, precision):
+    model = switching(kind, 4, 3, precision) if made == "switching" else hidden_markov(kind, 4, 3, precision, 1)
     random = np.random.default_rng(1)
     xs = observations(random, kind, 3, 40)
     gone = random.uniform(size=xs.shape) < 0.4
@@ -262,7 +255,10 @@ def test_every_instruction_set_gives_the_same_to_rounding(instructions, precisio
     for model, kind in (
         (network("lstm", "symbols", 19, 20, 0, precision, 0), "symbols"),
         (network("log-minlstm", "numbers", 19, 20, 0, precision, 0), "numbers"),
+        (network("gated by the state", "numbers", 19, 20, 0, precision, 0), "numbers"),
+        (network("skip", "numbers", 19, 20, 0, precision, 0), "numbers"),
         (hidden_markov("counts", 19, 3, precision, 0), "counts"),
+        (switching("counts", 19, 3, precision), "counts"),
     ):
         with hs.native.limited(instructions=instructions):
             check(model, observations(np.random.default_rng(2), kind, 3 if kind == "counts" else 20, 30))
@@ -273,15 +269,18 @@ def test_every_instruction_set_gives_the_same_to_rounding(instructions, precisio
 SEVERAL = {
     "lstm": lambda: (network("lstm", "symbols", 7, 4, 0, "float32", 5), "symbols", 4),
     "gru": lambda: (network("gru-before", "numbers", 7, 4, 0, "float64", 5), "numbers", 4),
+    "skip": lambda: (network("skip", "numbers", 7, 4, 0, "float32", 5), "numbers", 4),
     "hmm": lambda: (hidden_markov("counts", 5, 2, "float32", 5), "counts", 2),
-    "other": lambda: (
-        hs.cast(
-            hs.build("linear-gaussian", np.random.default_rng(0).normal(size=50), states=2, key=jr.key(0)), "float64"
-        ),
-        "number",
-        1,
-    ),
+    "switch": lambda: (switching("counts", 5, 2, "float64"), "counts", 2),
+    "kalman": lambda: (linear_gaussian("float32"), "number", 1),
+    "other": lambda: (linear_gaussian("float64", diffuse=True), "number", 1),
 }
+
+
+def linear_gaussian(precision, **rest):
+    """Two hidden numbers seen through one."""
+    parts = {"transition": [[0.9, 0.2], [0.0, 0.7]], "transition_noise": [0.5, 0.3], "emission": [1.0, -0.5]}
+    return hs.cast(hs.LinearGaussian(**parts, emission_noise=0.4, **rest), precision)
 
 
 @pytest.mark.parametrize("name", SEVERAL)

@@ -12,6 +12,7 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import number, one_of, weights, whole
 from hiddenstate.core import register
+from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops.linear_recurrence import Decay, LinearStep, apply, join, run_natively
 from hiddenstate.ops.projection import project
 
@@ -89,6 +90,15 @@ class GatedLeaky(Cell):
         if self.recurrent_weight is None:
             return element[0]
         return jax.nn.log_sigmoid(element[0] + self.recurrent_weight @ state)
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        weight = jnp.concatenate([self.gate_weight, self.input_weight])
+        bias, recurrent = jnp.concatenate([self.gate_bias, self.bias]), self.recurrent_weight
+        if recurrent is not None:  # which the gate alone reads
+            recurrent = jnp.concatenate([recurrent, jnp.zeros_like(recurrent)])
+        return (StreamedLayer("gated", self.hidden_size, weight, bias, recurrent),)
 
     @property
     def combine(self) -> Callable[[LinearStep, LinearStep], LinearStep]:

@@ -10,6 +10,7 @@ from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray
 from hiddenstate.cells.cell import Cell
 from hiddenstate.cells.checks import named_nonlinearity, weights, whole
 from hiddenstate.core import HiddenStateError, dtype_of, register
+from hiddenstate.native.streaming import StreamedLayer, supported
 from hiddenstate.ops.nonlinearities import nonlinearity
 from hiddenstate.ops.projection import project
 
@@ -56,6 +57,12 @@ class SkipInTime(Cell):
         self.recurrent_weight = weights("recurrent_init", recurrent_init, recurrent_key, shape)
         self.input_weight = weights("input_init", input_init, input_key, (hidden_size, input_size))
         self.bias = jnp.zeros(hidden_size)
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        parts = self.hidden_size, self.input_weight, self.bias, self.recurrent_weight
+        return (StreamedLayer("skip", *parts, nonlinearity=supported(self.nonlinearity), lags=self.lags),)
 
     def initial(self) -> Float[Array, "longest hidden"]:
         """Zeros for every step before the first."""

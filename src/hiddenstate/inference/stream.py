@@ -53,9 +53,9 @@ class Stream:
     Of a model that answers (`hs.Transducer`, `hs.Summary`), `push` returns the distribution of the answer to what was
     pushed so far, and `log_prob` stays 0: what is read has no probability. Its body must read forwards.
 
-    Where compiled kernels have the model (`hs.native.available`; networks of the plain, gated and minimal cells, hidden
-    Markov models with independent entries), a push takes a microsecond or a few. The distribution that it returns is
-    made when something is asked of it.
+    Where compiled kernels have the model (`hs.native.available`; networks of the plain, gated and minimal cells and of
+    skips in time, hidden Markov and switch-copy models with independent entries, linear Gaussian models), a push takes
+    a microsecond or a few. The distribution that it returns is made when something is asked of it.
     """
 
     def __init__(self, model: SequenceModel | ConditionalModel, *, streams: int | None = None):

@@ -1,8 +1,8 @@
 """Models that take one observation at a time, by compiled steps: no tracing, no dispatch, a few microseconds.
 
 A cell, a head or an emission says what it is made of by its property `streamed`, in the words of this file, and raises
-AttributeError where it is made of something else. `network` and `chain` lay the arrays out as the kernels want them:
-gate by gate, padded to whole vectors, with the axes (from, to).
+AttributeError where it is made of something else. `network`, `chain` and `kalman` lay the arrays out as kernels want
+them: gate by gate, padded to whole vectors, with the axes (from, to).
 """
 
 import math
@@ -12,20 +12,25 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hiddenstate.native.kalman import LARGEST
 from hiddenstate.native.library import _loaded
 
-UPDATES = ("vanilla", "leaky", "gru", "gru-before", "lstm", "mingru", "minlstm", "linear", "turning")
+UPDATES = ("vanilla", "leaky", "gru", "gru-before", "lstm", "mingru", "minlstm", "linear", "turning", "gated", "skip")
 NONLINEARITIES = ("identity", "tanh", "sigmoid", "relu")
 READINGS = ("symbol", "number", "count")
 FAMILIES = ("categorical", "bernoulli", "normal", "poisson")
 EMISSIONS = ("table", "normal", "poisson")
 KINDS = ("symbol", "bit", "real", "count")
+MODELS = ("network", "chain", "kalman")
 _PADDING = 16
 _LARGEST_TABLE = 2**24
 
 
 class StreamedLayer(NamedTuple):
-    """A cell: gates stacked in its order, of `units` each; `own` is what else its update takes, (..., units)."""
+    """A cell: gates stacked in its order, of `units` each; `own` is what else its update takes, (..., units).
+
+    `lags` says how many steps back the blocks of the recurrent weight look, where they look back further than one.
+    """
 
     update: str
     units: int
@@ -35,6 +40,7 @@ class StreamedLayer(NamedTuple):
     own: Any = None
     nonlinearity: str = "identity"
     logarithms: bool = False
+    lags: tuple[int, ...] = ()
 
 
 class StreamedHead(NamedTuple):
@@ -63,6 +69,29 @@ class StreamedEmission(NamedTuple):
     scale: Any = None
 
 
+class Copied(NamedTuple):
+    """The transitions of a state that is kept with the probability `stay`, else drawn: `fresh` sums to the rest."""
+
+    stay: Any
+    fresh: Any
+
+
+class StreamedSystem(NamedTuple):
+    """A linear Gaussian model: matrices with the axes (to, from), and square roots of covariances.
+
+    The last two are None where a model takes no inputs there.
+    """
+
+    transition: Any
+    shift: Any
+    noise: Any
+    emission: Any
+    offset: Any
+    emission_noise: Any
+    transition_input: Any = None
+    emission_input: Any = None
+
+
 class Streams:
     """Streams of one model: `push` takes an observation of each and gives its log-probability.
 
@@ -71,10 +100,10 @@ class Streams:
     states, to be turned into arrays by `leaves`.
     """
 
-    def __init__(self, description: dict[str, Any], dtype: np.dtype, is_network: bool, streams: int | None):
+    def __init__(self, description: dict[str, Any], dtype: np.dtype, streams: int | None):
         module: Any = _loaded()[0]
         kind = module.Streams32 if dtype == np.float32 else module.Streams64
-        held = kind({**description, "streams": streams or 0}, is_network)
+        held = kind({**description, "streams": streams or 0})
         self.push, self.snapshot, self._set = held.push, held.states, held.set_states
         self.dtype, self._lead = dtype, () if streams is None else (streams,)
 
@@ -130,6 +159,7 @@ def network(
         return None if value is None else _pad(np.broadcast_to(exact(value), (entries,)), 0, fill)
 
     description = {
+        "model": MODELS.index("network"),
         "layers": described,
         "reading": READINGS.index(head.reading),
         "entries": entries,
@@ -148,28 +178,71 @@ def network(
         "vector": len(head.event_shape),
         "partial": 0,
     }
-    return _streamer(description, dtype, True)
+    return _streamer(description, dtype)
 
 
 def chain(transition: Any, emission: StreamedEmission, *, dtype: np.dtype) -> Streamer:
-    """Streams of a hidden Markov chain with this matrix and emission; AttributeError where no kernel runs it."""
+    """Streams of a hidden Markov chain with this matrix, or `Copied`, and emission; AttributeError as above."""
     exact = _checked(dtype)
-    matrix = exact(transition)
+    is_copied = isinstance(transition, Copied)
+    moves = exact(transition.fresh if is_copied else transition)
     given = [_pad(exact(array), -1) for array in emission.arrays]
     arrays = dict(zip_longest(("first", "second", "third", "fourth"), given))
     description = {
+        "model": MODELS.index("chain"),
         "emission": EMISSIONS.index(emission.emission),
         "entries": math.prod(emission.event_shape),
         "levels": given[0].shape[1] if emission.emission == "table" else 0,
-        "states": _padded(len(matrix)),
-        "transition": _pad(_pad(matrix, 0), 1),
+        "states": _padded(len(moves)),
+        "transition": None if is_copied else _pad(_pad(moves, 0), 1),
+        "fresh": _pad(moves, 0) if is_copied else None,
+        "stay": exact(transition.stay).item() if is_copied else 0.0,
         **arrays,
         "scale": None if emission.scale is None else exact(emission.scale),
         "kind": KINDS.index(emission.kind),
         "vector": len(emission.event_shape),
         "partial": 1,
     }
-    return _streamer(description, dtype, False)
+    return _streamer(description, dtype)
+
+
+def kalman(system: StreamedSystem, *, inputs: int, is_vector: bool, dtype: np.dtype) -> Streamer:
+    """Streams of a linear Gaussian model, whose state is a mean and a covariance; AttributeError as above."""
+    exact = _checked(dtype)
+    transition, shift, noise, emission, offset, emission_noise = (exact(part).astype(float) for part in system[:6])
+    event, state = emission.shape
+    if max(event, state) > LARGEST:
+        raise AttributeError(f"the kernels of streams have at most {LARGEST} numbers in a state or an observation.")
+
+    def driven(part: Any, size: int) -> np.ndarray:
+        return np.zeros((inputs, size)) if part is None else exact(part).astype(float).T
+
+    root = np.zeros((event, event))
+    root[:, : emission_noise.shape[1]] = emission_noise
+    arrays = {
+        "transition": transition.T,
+        "shift": shift,
+        "transition_input": driven(system.transition_input, state),
+        "noise": noise @ noise.T,
+        "emission": emission,
+        "emission_columns": emission.T,
+        "offset": offset,
+        "emission_input": driven(system.emission_input, event),
+        "emission_noise": root @ root.T,
+        "emission_root": root.T,
+    }
+    description = {
+        "model": MODELS.index("kalman"),
+        "state": state,
+        "entries": event,
+        "inputs": inputs,
+        "levels": 0,
+        **{name: _pad(array, -1) for name, array in arrays.items()},
+        "kind": KINDS.index("real"),
+        "vector": int(is_vector),
+        "partial": 1,
+    }
+    return _streamer(description, dtype)
 
 
 def supported(nonlinearity: str) -> str:
@@ -179,10 +252,10 @@ def supported(nonlinearity: str) -> str:
     return nonlinearity
 
 
-def _streamer(description: dict[str, Any], dtype: np.dtype, is_network: bool) -> Streamer:
+def _streamer(description: dict[str, Any], dtype: np.dtype) -> Streamer:
     if _loaded()[0] is None:
         raise AttributeError(_loaded()[1].reason)
-    return lambda streams: Streams(description, dtype, is_network, streams)
+    return lambda streams: Streams(description, dtype, streams)
 
 
 def _layer(layer: StreamedLayer, below: int | None, exact: Callable[[Any], np.ndarray]) -> dict[str, Any]:
@@ -192,7 +265,9 @@ def _layer(layer: StreamedLayer, below: int | None, exact: Callable[[Any], np.nd
     gates = len(weight) // units
     read = weight.T if below is None else _gates(weight, below).T
     bias = np.zeros(gates * units, weight.dtype) if layer.bias is None else exact(layer.bias)
-    recurrent = layer.recurrent_weight
+    recurrent, own = layer.recurrent_weight, layer.own
+    if layer.lags:
+        own = np.asarray(layer.lags, weight.dtype)
     return {
         "update": UPDATES.index(layer.update),
         "nonlinearity": NONLINEARITIES.index(layer.nonlinearity),
@@ -202,8 +277,9 @@ def _layer(layer: StreamedLayer, below: int | None, exact: Callable[[Any], np.nd
         "gates": gates,
         "input_weight": _gates(read, units),
         "bias": _gates(bias, units),
-        "recurrent_weight": None if recurrent is None else _gates(_pad(exact(recurrent).T, 0), units),
-        "own": None if layer.own is None else _pad(exact(layer.own), -1),
+        "recurrent_weight": None if recurrent is None else _gates(_gates(exact(recurrent), units).T, units),
+        "own": None if own is None else _pad(exact(own), -1),
+        "lags": len(layer.lags),
     }
 
 

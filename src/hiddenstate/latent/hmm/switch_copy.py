@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, Shaped, State
-from hiddenstate.core import Frozen, HiddenStateError, Prior, Schema, Sequences, Steps, dtype_of, register
+from hiddenstate.core import Frozen, HiddenStateError, Prior, Schema, Sequences, Steps, dtype_of, own, register
 from hiddenstate.core.padding import generator
 from hiddenstate.inference.batches import steps_of
 from hiddenstate.inference.observations import arrays_for, sequences_for
@@ -26,6 +26,7 @@ from hiddenstate.latent.hmm.recursions import Chain
 from hiddenstate.latent.hmm.results import Lagged, Statistics, last_of
 from hiddenstate.latent.hmm.rows import Rows
 from hiddenstate.latent.hmm.transitions import TransitionMatrix
+from hiddenstate.native import streaming
 from hiddenstate.ops.simplex import safe_log
 from hiddenstate.strategies import Auto, Native, Strategy, in_chunks, resolved
 from hiddenstate.strategies.auto import CACHED, CHUNK
@@ -210,6 +211,17 @@ class SwitchCopy(HMM):
         if self.between is not None or self.sees_resets or self.emission.history:
             raise AttributeError("only states that are kept, with emissions of their own, have a kernel.")
         return self._run_natively
+
+    @property
+    def streamer(self) -> streaming.Streamer:
+        """Compiled streams, where kernels have the emission and it does not see resets; with `between` by a matrix."""
+        if self.inputs or self.sees_resets or self.emission.history:
+            raise AttributeError("emissions that inputs, resets or the past drive have no compiled stream.")
+        operator = self._operator(None)
+        moves: Any = streaming.Copied(operator.stay, operator.fresh)
+        if operator.between is not None:
+            moves = operator.stay * operator.between + operator.fresh
+        return streaming.chain(moves, own(self.emission, "streamed"), dtype=dtype_of(self))
 
     # -- what is hidden ------------------------------------------------------------------------------------------
 

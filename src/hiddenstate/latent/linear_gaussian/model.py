@@ -64,6 +64,7 @@ from hiddenstate.latent.linear_gaussian.smoothing import (
 )
 from hiddenstate.latent.linear_gaussian.system import Belief, Observation, conditioned, propagated
 from hiddenstate.latent.linear_gaussian.systems import system_at, systems_of
+from hiddenstate.native import streaming
 from hiddenstate.native.particle import Linear
 from hiddenstate.ops import gaussian
 from hiddenstate.ops.derivatives import differentiated_as
@@ -352,6 +353,16 @@ class LinearGaussian(SequenceModel):
         return lambda state, elements, valid: run(
             self.sequence(Steps(elements.x, elements.u, elements.observed, valid)), state
         )
+
+    @property
+    def streamer(self) -> streaming.Streamer:
+        """Compiled streams; only where nothing is diffuse, varies or is large."""
+        if self.diffuse is not None or self.horizon is not None:
+            raise AttributeError("a model with diffuse or varying parts has no compiled streams.")
+        parts, zeros = self.parameters, jnp.zeros(self.inputs, dtype_of(self))
+        driven = plain(parts.transition_input), plain(parts.emission_input)
+        system = streaming.StreamedSystem(*system_at(parts, u=zeros), *driven)
+        return streaming.kalman(system, inputs=self.inputs, is_vector=not self.scalar, dtype=dtype_of(self))
 
     def sequence(self, steps: Steps, start: Any = None) -> Sequence:
         """All steps of one sequence as arrays."""
