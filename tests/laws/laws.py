@@ -51,7 +51,7 @@ def by_kernels(model) -> list:
 
 LENGTH = 4
 DRAWS = 4000
-SEEDS = 40
+SEEDS = 200
 
 
 class Limits(NamedTuple):

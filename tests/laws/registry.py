@@ -759,7 +759,7 @@ def noisy(cell, head, count, *, inputs: int = 0, corrected: bool = False, **opti
     def make(key):
         plain = network(cell, head, "learned", inputs=inputs)(key)
         disturbed = hs.RNN(hs.cells.Noisy(plain.cell, 0.3, **options), plain.head, initial="learned", inputs=inputs)
-        proposal = perturbed(hs.Correction(disturbed, 5, key=key), key) if corrected else "bootstrap"
+        proposal = perturbed(hs.Correction(disturbed, 5, key=key), key, 0.1) if corrected else "bootstrap"
         return hs.ParticleFilter(disturbed, count, proposal, threshold=1.0, key=key)
 
     return make
@@ -777,15 +777,15 @@ CASES["noisy gru with inputs, categorical"] = Case(
 # A correction draws what it has seen the observation of.
 CASES["noisy vanilla, corrected, categorical"] = Case(
     "correction",
-    noisy("vanilla", "categorical", 3, corrected=True),
+    noisy("vanilla", "categorical", 16, corrected=True),
     SYMBOLS,
     limits=Limits(exact=False, estimate=True),
     precisions=turn(1),
 )
 CASES["noisy lstm with inputs, corrected, gaussian"] = Case(
     "correction",
-    noisy("lstm", "gaussian", 3, corrected=True, inputs=1, family="laplace"),
-    _line(61),
+    noisy("lstm", "gaussian", 16, corrected=True, inputs=1, family="laplace"),
+    _line(41),
     limits=Limits(exact=False, estimate=True),
     precisions=turn(0),
 )
