@@ -576,14 +576,14 @@ TWICE = {"emission": PAIR["emission"], "noise": PAIR["emission_noise"]}
 # what a function makes of a Gaussian is approximated, and a missing observation is not summed out exactly.
 for number, (name, make, grid) in enumerate(
     (
+        ("unscented, inputs", lambda: nonlinear("unscented", inputs=True), _line()),
         ("extended", nonlinear, _line()),
         ("unscented, vector", lambda: nonlinear("unscented", **TWICE), _plane()),
         ("extended, vector", lambda: nonlinear("extended", **TWICE), _plane()),
-        ("unscented, inputs", lambda: nonlinear("unscented", inputs=True), _line()),
     )
 ):
     CASES[f"nonlinear-gaussian, {name}"] = Case(
-        "nonlinear-gaussian", latent(make), grid, limits=INEXACT, precisions=turn(number + 1)
+        "nonlinear-gaussian", latent(make), grid, limits=INEXACT, precisions=turn(number)
     )
 
 
