@@ -123,7 +123,7 @@ def test_skip_with_lag_one_is_vanilla():
 
 
 def test_the_lectures_lstm_keeps_its_internal_state_positive():
-    """Seed 001: the extended state lies in R_+^K x [-1, 1]^K."""
+    """Linderman's lecture notes: the extended state lies in R_+^K x [-1, 1]^K."""
     states = run(example("lstm sigmoid"), inputs(50), hs.Sequential()).states
     assert np.all(states.c >= 0)
     assert np.all(np.abs(states.h) <= 1)

@@ -7,7 +7,14 @@ from hiddenstate.cli.outputs import check_outputs
 
 
 def test_a_file_in_a_folder_that_is_there_can_be_written(tmp_path):
-    check_outputs(tmp_path / "new.csv", None, reads=[tmp_path / "none.csv", None, "sunspots"])
+    (tmp_path / "data.csv").write_text("x\n1\n")
+    (tmp_path / "old.csv").write_text("of another day")
+    reads = [tmp_path / "data.csv", tmp_path / "none.csv", None, "sunspots"]
+    check_outputs(tmp_path / "new.csv", tmp_path / "old.csv", None, reads=reads)
+    with pytest.raises(hs.FileError, match=r"data\.csv is read"):  # each is looked at, the last one too
+        check_outputs(tmp_path / "new.csv", tmp_path / "old.csv", None, tmp_path / "data.csv", reads=reads)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "old.csv"]  # nothing is written yet
+    assert (tmp_path / "old.csv").read_text() == "of another day"
 
 
 @pytest.mark.parametrize("name", [".", "folder"])

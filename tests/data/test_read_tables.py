@@ -1,5 +1,6 @@
 import io
 import json
+import re
 from contextlib import suppress
 from dataclasses import replace
 
@@ -358,11 +359,50 @@ def test_a_schema_excludes_options_that_it_answers(write):
         hs.read(path, schema=schema, wide=True)
 
 
-def test_damaged_parquet_never_escapes_as_another_error(write):
-    raw = parquet({"a": list(range(500)), "b": ["x"] * 500})
-    random = np.random.default_rng(0)
-    for _ in range(60):
-        damaged = np.frombuffer(raw, np.uint8).copy()
-        damaged[random.integers(len(raw), size=4)] = random.integers(256, size=4)
-        with suppress(FileError, DataError):
-            hs.read(write("t.parquet", damaged.tobytes()))
+def columns(data):
+    """What was read of one sequence, column by column under its name: numbers, or the symbols themselves."""
+    parts = zip(data.schema.columns, data.values[0].T, strict=True)
+    return {c.name: [c.symbols[int(v)] for v in part] if c.symbols else part.tolist() for c, part in parts}
+
+
+def said(content):
+    """What a Parquet file says, None where it cannot be read, by polars alone."""
+    with suppress(Exception):
+        frame = pl.read_parquet(content)
+        number = lambda v: np.nan if v is None else float(v)  # noqa: E731
+        return {name: [v if isinstance(v, str) else number(v) for v in frame[name]] for name in frame.columns}
+
+
+WHOLE = {"a": list(range(500)), "b": ["x", "y"] * 250}
+
+
+def test_damaged_parquet_is_refused_in_a_sentence_or_read_as_it_now_stands(write):
+    """Nothing in the file can tell that a stored number is another: but no other is read than the one that is there."""
+    raw, random, outcomes = parquet(WHOLE), np.random.default_rng(0), set()
+    for place in random.permutation(len(raw))[:150]:
+        damaged = bytearray(raw)
+        damaged[place] ^= int(random.integers(1, 256))
+        now = said(bytes(damaged))
+        try:
+            data = hs.read(write("t.parquet", bytes(damaged)))
+        except (FileError, DataError) as error:
+            assert re.search(r"t\.parquet|column '", str(error)) and (now is not None or isinstance(error, FileError))
+            outcomes.add("refused")
+        else:
+            np.testing.assert_equal(columns(data), now)
+            outcomes.add("whole" if now == WHOLE else "another number")
+    assert outcomes == {"refused", "whole", "another number"}
+
+
+def test_damage_to_what_is_not_read_changes_nothing(write):
+    raw = parquet(WHOLE)
+    assert columns(hs.read(write("t.parquet", raw))) == WHOLE
+    place = raw.rindex(b"Polars")  # who wrote the file
+    damaged = write("t.parquet", raw[:place] + b"Solars" + raw[place + 6 :])
+    assert columns(hs.read(damaged)) == WHOLE
+
+
+@pytest.mark.parametrize("kept", [0, 3, 4, 100, -100, -9, -8, -4, -1])
+def test_truncated_parquet_is_refused(write, kept):
+    with pytest.raises(FileError, match=r"t\.parquet is (no readable Parquet file, or is truncated|empty)"):
+        hs.read(write("t.parquet", parquet(WHOLE)[:kept]))

@@ -14,16 +14,18 @@ import numpy as np
 
 import hiddenstate as hs
 from hiddenstate.core import partition
+from laws.laws import LENGTH, Limits
 
 HIDDEN = 4
+INEXACT = Limits(exact=False)  # beliefs of particles, or approximated ones
 
 
 class Case(NamedTuple):
     recipe: str
     make: Callable
     grid: tuple[np.ndarray, np.ndarray]
-    exact: bool = True
-    """Whether a missing observation is summed out exactly, not only in expectation."""
+    limits: Limits = Limits()
+    """Where a law says less of it."""
     precisions: tuple[str, ...] = ("float32", "float64")
     """In which it is tested: one, by turns, where another case has the same parts in the other."""
 
@@ -122,23 +124,25 @@ def perturbed(model, key, scale: float = 0.3):
     return eqx.combine(jax.tree.unflatten(tree, noisy), rest)
 
 
-def network(cell, head, initial: str):
+def network(cell, head, initial: str, inputs: int = 0):
     def make(key):
         width = HEADS[head][0](1, key).encoded_size
-        body = CELLS[cell](width, key)
-        return perturbed(hs.RNN(body, HEADS[head][0](body.output_size, key), initial=initial), key)
+        body = CELLS[cell](width + inputs, key)
+        top = HEADS[head][0](body.output_size + inputs, key)
+        return perturbed(hs.RNN(body, top, initial=initial, inputs=inputs), key)
 
     return make
 
 
-def stack(cell, head, initial: str, **between):
+def stack(cell, head, initial: str, inputs: int = 0, **between):
     """Two layers of a cell."""
 
     def make(key):
         width = HEADS[head][0](1, key).encoded_size
-        below = CELLS[cell](width, key)
+        below = CELLS[cell](width + inputs, key)
         body = hs.Stack([below, CELLS[cell](below.output_size, jr.fold_in(key, 1))], **between)
-        return perturbed(hs.RNN(body, HEADS[head][0](body.output_size, key), initial=initial), key)
+        top = HEADS[head][0](body.output_size + inputs, key)
+        return perturbed(hs.RNN(body, top, initial=initial, inputs=inputs), key)
 
     return make
 
@@ -205,6 +209,35 @@ for number, (name, make, head, options) in enumerate(
     CASES[f"multi-particle {name}, {head}"] = Case(
         "multi-particle", multi_particle(make, **options), HEADS[head][1], precisions=turn(number)
     )
+
+for number, (name, make, head) in enumerate(
+    (
+        ("gru", network("gru", "categorical", "learned", inputs=2), "categorical"),
+        ("mingru", network("mingru", "gaussian", "learned", inputs=1), "gaussian"),
+        ("lstm", network("lstm peepholes", "gaussian", "zero", inputs=2), "gaussian"),
+        ("vanilla", network("vanilla", "bernoulli", "learned", inputs=2), "bernoulli"),
+        ("skip", network("skip", "categorical", "zero", inputs=2), "categorical"),
+        ("output-feedback", network("output-feedback", "categorical", "zero", inputs=2), "categorical"),
+        ("stack of minlstm", stack("minlstm", "categorical", "learned", inputs=2, residual=True), "categorical"),
+        (
+            "multi-particle mingru",
+            multi_particle(network("mingru", "categorical", "zero", inputs=2), bias=True),
+            "categorical",
+        ),
+    )
+):
+    CASES[f"{name} with inputs, {head}"] = Case("inputs", make, HEADS[head][1], precisions=turn(number))
+
+for number, (name, make, head) in enumerate(
+    (
+        ("gru", network("gru", "categorical", "learned"), "categorical"),
+        ("mingru with inputs", network("mingru", "gaussian", "zero", inputs=2), "gaussian"),
+        ("linear", network("linear", "mixture-gaussian", "zero"), "mixture-gaussian"),
+        ("stack of lstm", stack("lstm", "bernoulli", "learned"), "bernoulli"),
+    )
+):
+    make_first = lambda key, make=make: perturbed(hs.FirstStep(make(key)), jr.fold_in(key, 1))  # noqa: E731
+    CASES[f"first step of {name}, {head}"] = Case("first-step", make_first, HEADS[head][1], precisions=turn(number))
 
 SYMBOL_DATA = [np.array([0, 1, 2, 1, 0, 0, 2])]
 REAL_DATA = [np.array([0.3, -1.0, 0.4, 1.2, 0.1])]
@@ -323,6 +356,51 @@ CASES["hsmm, negative binomial"] = Case(
     precisions=turn(1),
 )
 
+WEIGHTS = np.linspace(-1.0, 1.5, 18).reshape(3, 3, 2) ** 3  # how inputs drive each move
+
+
+def regression(columns: bool = False):
+    """Emissions that follow two inputs."""
+    if columns:
+        return hs.emissions.LinearRegression(
+            intercepts=[[-1.0, 0.5], [0.0, 0.0], [1.0, 1.0]],
+            weights=[[[0.5, -0.3], [0.2, 0.0]], [[0.0, 0.7], [-0.4, 0.1]], [[1.0, 0.2], [0.3, -0.6]]],
+            variances=[[0.5, 1.0], [0.4, 0.6], [1.0, 0.3]],
+        )
+    return hs.emissions.LinearRegression(
+        intercepts=[-1.0, 0.0, 1.0], weights=[[0.5, -0.3], [0.0, 0.7], [1.0, 0.2]], variances=[0.5, 1.0, 0.3]
+    )
+
+
+def driven(emission, kept=FORWARD):
+    """A chain whose moves follow two inputs; `kept` has what is possible at all."""
+    return lambda: hs.HMM(kept["initial"], hs.InputDriven(kept["transition"], WEIGHTS), emission())
+
+
+CASES["input-driven, categorical"] = Case(
+    "input-driven", latent(driven(EMISSIONS["categorical"][0])), SYMBOLS, precisions=turn(0)
+)
+CASES["input-driven, linear regression"] = Case(
+    "input-driven", latent(driven(regression, CHAIN)), _line(), precisions=turn(1)
+)
+CASES["input-driven, autoregressive"] = Case(
+    "input-driven", latent(driven(EMISSIONS["autoregressive"][0], CHAIN)), _line(), precisions=turn(0)
+)
+CASES["linear regression, columns"] = Case(
+    "linear-regression",
+    latent(lambda: hs.HMM(**CHAIN, emission=regression(columns=True))),
+    _plane(),
+    precisions=turn(0),
+)
+CASES["hsmm, linear regression"] = Case(
+    "hsmm",
+    latent(
+        lambda: hs.HSMM(**RENEWAL, durations=[[0.5, 0.5, 0.0], [0.1, 0.2, 0.7], [0.3, 0.3, 0.4]], emission=regression())
+    ),
+    _line(),
+    precisions=turn(1),
+)
+
 KEPT = {"reset": 0.3, "prior": [0.5, 0.2, 0.3]}
 SIX_SYMBOLS = [*THREE_SYMBOLS, [0.3, 0.3, 0.4], [0.5, 0.1, 0.4], [0.2, 0.2, 0.6]]
 CASES["switch-copy, categorical"] = Case(
@@ -359,6 +437,10 @@ CASES["switch-copy, autoregressive"] = Case(
     latent(lambda: hs.SwitchCopy(**KEPT, emission=EMISSIONS["autoregressive"][0]())),
     EMISSIONS["autoregressive"][1],
     precisions=turn(1),
+)
+
+CASES["switch-copy, linear regression"] = Case(
+    "switch-copy", latent(lambda: hs.SwitchCopy(**KEPT, emission=regression())), _line(), precisions=turn(0)
 )
 
 REGIMES = {"transition": [[0.8, 0.2], [0.3, 0.7]], "means": [-0.5, 1.0]}
@@ -407,31 +489,201 @@ CASES["linear-gaussian, vector"] = Case(
 )
 
 
-def particles(make, proposal, **options):
+DRIVEN = {"transition_input": [[0.5, -0.3], [0.2, 0.4]], "emission_input": [0.3, -0.7]}
+VARYING = {
+    "transition": [[[0.9, 0.2], [0.1 * t, 0.7]] for t in range(LENGTH)],
+    "transition_noise": [[[0.3 + 0.1 * t, 0.1], [0.1, 0.2]] for t in range(LENGTH)],
+    "emission": [[1.0, 0.5 - 0.3 * t] for t in range(LENGTH)],
+    "emission_noise": [0.4 + 0.2 * t for t in range(LENGTH)],
+    "scalar": True,
+}
+PAIR = {"emission": [[1.0, 0.5], [0.3, 1.0]], "emission_noise": [0.4, 0.5]}
+SERIES = [np.array([0.2, 1.1, -0.3, 0.9, 0.1, 1.3, -0.2, 1.0, 0.4, 1.2])]
+
+
+def linear(**parts):
+    return latent(lambda: hs.LinearGaussian(**parts))
+
+
+def structural(structure: str, **options):
+    """A model of a named structure, as it is built for data."""
+    return lambda key: hs.build(
+        "linear-gaussian", hs.Sequences.of(SERIES), structure=structure, key=key, diffuse=True, **options
+    )
+
+
+for number, (name, make, grid, past) in enumerate(
+    (
+        ("inputs", linear(**MOVING, **DRIVEN, emission=[1.0, 0.5], emission_noise=0.4), _line(), ()),
+        ("varying", linear(**VARYING), _line(), ()),
+        ("diffuse", linear(**MOVING, emission=[1.0, 0.5], emission_noise=0.4, diffuse=True), _line(), (0.3, -0.4)),
+        (
+            "partly diffuse",
+            linear(**MOVING, emission=[1.0, 0.5], emission_noise=0.4, diffuse=[True, False]),
+            _line(),
+            (0.3,),
+        ),
+        ("diffuse, vector", linear(**MOVING, **PAIR, diffuse=True), _plane(), ((0.3, -0.4),)),
+        ("diffuse, varying, inputs", linear(**VARYING, **DRIVEN, diffuse=True), _line(), (0.3, -0.4)),
+        ("level+seasonal", structural("level+seasonal", period=2), _line(), (0.3, -0.4)),
+        ("trend", structural("trend"), _line(), (0.3, -0.4)),
+        ("level+ar", structural("level+ar", order=1), _line(), (0.3,)),
+    )
+):
+    CASES[f"linear-gaussian, {name}"] = Case(
+        "diffuse" if past else f"linear-gaussian, {name}", make, grid, limits=Limits(past=past), precisions=turn(number)
+    )
+for name, structure, grid in (("ar", "ar", _line()), ("oscillation", "oscillation", _line())):
+    CASES[f"linear-gaussian, {name}"] = Case(
+        "structure",
+        lambda key, s=structure: perturbed(
+            hs.build("linear-gaussian", hs.Sequences.of(SERIES), structure=s, key=key), key
+        ),
+        grid,
+        precisions=turn(name == "ar"),
+    )
+
+
+@hs.register("laws-bent")
+class Bent(eqx.Module):
+    """A matrix, a bend and, where there are inputs, what they add."""
+
+    matrix: jax.Array
+    driven: jax.Array | None = None
+
+    def __call__(self, z, u):
+        bent = self.matrix @ (z + 0.3 * jnp.sin(2 * z))
+        return bent if self.driven is None else bent + self.driven @ u
+
+
+def nonlinear(method: str = "extended", emission=(1.0, 0.5), noise=0.4, inputs: bool = False):
+    first = jnp.asarray([[0.5, -0.3], [0.2, 0.4]]) if inputs else None
+    second = jnp.asarray([0.3, -0.7]) if inputs else None
+    return hs.NonlinearGaussian(
+        transition=Bent(jnp.asarray(MOVING["transition"]), first),
+        emission=Bent(jnp.asarray(emission), second),
+        transition_noise=MOVING["transition_noise"],
+        emission_noise=noise,
+        initial_mean=[0.2, 0.1],
+        initial_covariance=[[0.5, 0.1], [0.1, 0.3]],
+        method=method,
+        inputs=2 if inputs else 0,
+    )
+
+
+TWICE = {"emission": PAIR["emission"], "noise": PAIR["emission_noise"]}
+# The read-out is the Gaussian that the filter predicts, so that it is normalised and can be drawn from; but the mean of
+# what a function makes of a Gaussian is approximated, and a missing observation is not summed out exactly.
+for number, (name, make, grid) in enumerate(
+    (
+        ("unscented, inputs", lambda: nonlinear("unscented", inputs=True), _line()),
+        ("extended", nonlinear, _line()),
+        ("unscented, vector", lambda: nonlinear("unscented", **TWICE), _plane()),
+        ("extended, vector", lambda: nonlinear("extended", **TWICE), _plane()),
+    )
+):
+    CASES[f"nonlinear-gaussian, {name}"] = Case(
+        "nonlinear-gaussian", latent(make), grid, limits=INEXACT, precisions=turn(number)
+    )
+
+
+def particles(make, proposal, count: int = 6, **options):
     """A particle filter over a latent-state model."""
-    return lambda key: hs.ParticleFilter(latent(make)(key), 6, proposal, key=key, **options)
+    return lambda key: hs.ParticleFilter(latent(make)(key), count, proposal, key=key, **options)
 
 
 CASES["particle bootstrap, categorical"] = Case(
     "particle-filter",
     particles(lambda: hs.HMM(**FORWARD, emission=EMISSIONS["categorical"][0]()), "bootstrap", resampling="residual"),
     SYMBOLS,
-    exact=False,
+    limits=INEXACT,
     precisions=turn(1),
 )
 CASES["particle guided, gaussian"] = Case(
     "particle-filter",
     particles(lambda: hs.HMM(**CHAIN, emission=EMISSIONS["gaussian"][0]()), "guided", threshold=1.0),
     EMISSIONS["gaussian"][1],
-    exact=False,
+    limits=INEXACT,
     precisions=("float64",),
 )
 CASES["particle bootstrap, linear-gaussian"] = Case(
     "particle-filter",
     particles(lambda: hs.LinearGaussian(**MOVING, emission=[1.0, 0.5], emission_noise=0.4), "bootstrap"),
     _line(),
-    exact=False,
+    limits=INEXACT,
     precisions=("float32",),
+)
+
+
+CASES["particle bootstrap, input-driven"] = Case(
+    "particle-filter",
+    particles(driven(EMISSIONS["categorical"][0]), "bootstrap"),
+    SYMBOLS,
+    limits=INEXACT,
+    precisions=("float64",),
+)
+CASES["particle guided, linear-gaussian with inputs"] = Case(
+    "particle-filter",
+    particles(
+        lambda: hs.LinearGaussian(**MOVING, **DRIVEN, emission=[1.0, 0.5], emission_noise=0.4),
+        "guided",
+        resampling="stratified",
+        threshold=1.0,
+    ),
+    _line(),
+    limits=INEXACT,
+    precisions=("float64",),
+)
+CASES["particle auxiliary, categorical"] = Case(
+    "auxiliary",
+    particles(lambda: hs.HMM(**FORWARD, emission=EMISSIONS["categorical"][0]()), "auxiliary"),
+    SYMBOLS,
+    limits=INEXACT,
+    precisions=("float32",),
+)
+CASES["particle auxiliary, linear-gaussian"] = Case(
+    "auxiliary",
+    particles(lambda: hs.LinearGaussian(**MOVING, **PAIR), "auxiliary", threshold=1.0),
+    _plane(),
+    limits=INEXACT,
+    precisions=("float64",),
+)
+# A guess of what the next observation says of each particle resamples them, so that they know it.
+CASES["particle auxiliary by a guess, nonlinear-gaussian"] = Case(
+    "auxiliary",
+    particles(nonlinear, "auxiliary", threshold=1.0),
+    _line(61),
+    limits=Limits(exact=False, estimate=True),
+    precisions=("float64",),
+)
+
+
+def emulated(make, readout: str, **options):
+    """A particle filter written as a network."""
+    return lambda key: hs.ParticleRNN(particles(make, "bootstrap", **options)(key), readout=readout)
+
+
+CASES["particle network, categorical"] = Case(
+    "particle-rnn",
+    emulated(
+        lambda: hs.HMM(**FORWARD, emission=EMISSIONS["categorical"][0]()),
+        "mixture",
+        resampling="multinomial",
+        threshold=1.0,
+    ),
+    SYMBOLS,
+    limits=INEXACT,
+    precisions=("float64",),
+)
+CASES["particle network, linear-gaussian"] = Case(
+    "particle-rnn",
+    emulated(lambda: hs.LinearGaussian(**MOVING, emission=[1.0, 0.5], emission_noise=0.4), "mixture"),
+    _line(),
+    limits=INEXACT,
+    precisions=("float32",),
+)
+CASES["particle network that simulates, input-driven"] = Case(
+    "particle-rnn", emulated(driven(regression, CHAIN), "simulate"), _line(), limits=INEXACT, precisions=("float64",)
 )
 
 
@@ -444,7 +696,7 @@ CASES["slds, scalar"] = Case(
     "slds",
     latent(lambda: hs.SwitchingLinearGaussian(**SWITCHING, observation=[1.0, 0.5], observation_noise=0.4)),
     _line(),
-    exact=False,
+    limits=INEXACT,
     precisions=turn(0),
 )
 CASES["slds, vector"] = Case(
@@ -459,7 +711,7 @@ CASES["slds, vector"] = Case(
         )
     ),
     _plane(),
-    exact=False,
+    limits=INEXACT,
     precisions=turn(1),
 )
 CASES["slds, particles"] = Case(
@@ -470,25 +722,70 @@ CASES["slds, particles"] = Case(
         key=key,
     ),
     _line(),
-    exact=False,
+    limits=INEXACT,
     precisions=turn(0),
 )
 
 
-def noisy(cell, head, count, **options):
+def chains():
+    """One chain for each regime."""
+    slow = hs.LinearGaussian(**MOVING, emission=[1.0, 0.5], emission_noise=0.4)
+    fast = hs.LinearGaussian(
+        transition=[[-0.7]],
+        transition_noise=[[0.8]],
+        emission=[2.0],
+        emission_offset=0.5,
+        emission_noise=0.2,
+        initial_mean=[0.3],
+    )
+    return hs.SwitchingLinearGaussian.of_chains([slow, fast], transition=[[0.9, 0.1], [0.2, 0.8]])
+
+
+CASES["slds, one chain for each regime"] = Case(
+    "chains", latent(chains), _line(), limits=INEXACT, precisions=("float64",)
+)
+CASES["slds, one chain for each regime, particles"] = Case(
+    "chains",
+    lambda key: hs.RaoBlackwellised(latent(chains)(key), 4, key=key),
+    _line(),
+    limits=INEXACT,
+    precisions=("float32",),
+)
+
+
+def noisy(cell, head, count, *, inputs: int = 0, corrected: bool = False, **options):
     """A particle filter over a network whose state is disturbed."""
 
     def make(key):
-        plain = network(cell, head, "learned")(key)
-        disturbed = hs.RNN(hs.cells.Noisy(plain.cell, 0.3, **options), plain.head, initial="learned")
-        return hs.ParticleFilter(disturbed, count, threshold=1.0, key=key)
+        plain = network(cell, head, "learned", inputs=inputs)(key)
+        disturbed = hs.RNN(hs.cells.Noisy(plain.cell, 0.3, **options), plain.head, initial="learned", inputs=inputs)
+        proposal = perturbed(hs.Correction(disturbed, 5, key=key), key, 0.1) if corrected else "bootstrap"
+        return hs.ParticleFilter(disturbed, count, proposal, threshold=1.0, key=key)
 
     return make
 
 
 CASES["noisy lstm, categorical"] = Case(
-    "noisy", noisy("lstm", "categorical", 3, family="student-t"), SYMBOLS, exact=False, precisions=turn(1)
+    "noisy", noisy("lstm", "categorical", 3, family="student-t"), SYMBOLS, limits=INEXACT, precisions=turn(1)
 )
 CASES["noisy vanilla, gaussian"] = Case(
-    "noisy", noisy("vanilla", "gaussian", 2), _line(), exact=False, precisions=turn(0)
+    "noisy", noisy("vanilla", "gaussian", 2), _line(), limits=INEXACT, precisions=turn(0)
+)
+CASES["noisy gru with inputs, categorical"] = Case(
+    "noisy", noisy("gru", "categorical", 2, inputs=2), SYMBOLS, limits=INEXACT, precisions=turn(0)
+)
+# A correction draws what it has seen the observation of.
+CASES["noisy vanilla, corrected, categorical"] = Case(
+    "correction",
+    noisy("vanilla", "categorical", 16, corrected=True),
+    SYMBOLS,
+    limits=Limits(exact=False, estimate=True),
+    precisions=turn(1),
+)
+CASES["noisy lstm with inputs, corrected, gaussian"] = Case(
+    "correction",
+    noisy("lstm", "gaussian", 16, corrected=True, inputs=1, family="laplace"),
+    _line(41),
+    limits=Limits(exact=False, estimate=True),
+    precisions=turn(0),
 )

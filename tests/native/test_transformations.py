@@ -81,6 +81,108 @@ def test_weights_that_devices_share_get_the_gradient_of_all_sequences():
     assert run.stdout == "the same\n", run.stderr
 
 
+SPREAD = """
+import sys, equinox as eqx, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+import hiddenstate as hs
+from hiddenstate.core import Arrays, Steps, partition
+from hiddenstate.inference.batches import steps_of
+
+random, batch, native = np.random.default_rng(0), PartitionSpec("batch"), hs.Native()
+mesh = jax.make_mesh((2,), ("batch",), axis_types=(AxisType.Auto,))
+rows, single = random.dirichlet(np.ones(3), (2, 3)), jax.random.key
+emission = hs.emissions.Categorical(probs=rows[1])
+chain = hs.HMM([0.5, 0.2, 0.3], rows[0], emission)
+copying = hs.SwitchCopy(reset=0.3, prior=[0.5, 0.2, 0.3], emission=emission)
+kalman = hs.build("linear-gaussian", hs.Sequences.of([random.normal(size=8)]), states=2, key=single(0))
+leaky = hs.build("leaky", hs.Sequences.of([np.array([0, 2, 1, 1])]), hidden=5, key=single(1))
+peeping = hs.RNN(
+    hs.cells.LSTM(3, 5, peepholes=True, key=single(2)), hs.heads.Categorical(5, 3, key=single(3)), initial="learned"
+)
+particles = lambda model: hs.ParticleFilter(model, 8, threshold=1.0, key=single(4))
+
+def states(model, steps, key):
+    elements = jax.vmap(model.prepare)(steps.values)
+    return native.run(model, model.initial(), elements, steps.valid).states
+
+def scores(model, steps, key):
+    return model.score_sequence(model.initial(), steps, native)[0]
+
+def smoothed(model, steps, key):
+    return model.smooth(steps, native)
+
+def best(model, steps, key):
+    return model.most_likely_states(steps, native)
+
+def drawn(model, steps, key):
+    return model.sample_states(steps, native, key)
+
+CASES = {
+    "kalman": (kalman, (scores, smoothed, drawn)),
+    "hmm": (chain, (scores, smoothed, best, drawn)),
+    "switch-copy": (copying, (scores, smoothed)),
+    "leaky": (leaky, (states,)),
+    "lstm with peepholes": (peeping, (states,)),
+    "particles of kalman": (particles(kalman), (scores, states)),
+    "particles of hmm": (particles(chain), (scores, states)),
+}
+lengths, keys = np.array([6, 3, 5, 1], np.int32), jax.random.split(single(5), 4)
+same = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+for name, (model, questions) in CASES.items():
+    model = hs.cast(model, jnp.float32)
+    native.check(model)
+    real = isinstance(getattr(model, "model", model), hs.LinearGaussian)
+    values = random.normal(size=(4, 6)).astype("float32") if real else random.integers(0, 3, (4, 6)).astype("int32")
+    data, (learned, rest) = (values, lengths, keys), partition(model)
+    spread = [jax.device_put(part, NamedSharding(mesh, batch)) for part in data]
+    for ask in questions:
+        def run(learned, values, lengths, keys):
+            one = lambda steps, key: ask(eqx.combine(learned, rest), steps, key)
+            return jax.vmap(one)(steps_of(Arrays(values, lengths)), keys)
+
+        def total(learned, *data):
+            leaves = jax.tree.leaves(run(learned, *data))
+            return sum((a**2).sum() for a in leaves if jnp.issubdtype(a.dtype, jnp.inexact)) + 0.0
+
+        plain = jax.jit(run)(learned, *data)
+        jax.tree.map(same, jax.jit(run)(learned, *spread), plain)
+        mapped = jax.shard_map(run, mesh=mesh, in_specs=(PartitionSpec(), batch, batch, batch), out_specs=batch)
+        jax.tree.map(same, jax.jit(mapped)(learned, *data), plain)
+        if sys.argv[1] == "gradient" and ask not in (best, drawn):
+            slope = jax.jit(jax.grad(total))(learned, *data)
+            scale = max(float(abs(a).max(initial=0)) for a in jax.tree.leaves(slope))
+            near = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * scale)
+            assert scale > 0
+            jax.tree.map(near, jax.jit(jax.grad(total))(learned, *spread), slope)
+            shared = lambda learned, *data: jax.grad(lambda m: jax.lax.psum(total(m, *data), "batch"))(learned)
+            specs = (PartitionSpec(), batch, batch, batch)
+            mapped = jax.shard_map(shared, mesh=mesh, in_specs=specs, out_specs=PartitionSpec())
+            jax.tree.map(near, jax.jit(mapped)(learned, *data), slope)
+        print(name, ask.__name__, flush=True)
+"""
+
+
+@needs_kernels
+@pytest.mark.parametrize("wanted", ["value", pytest.param("gradient", marks=pytest.mark.slow)])
+def test_what_is_asked_of_sequences_on_several_devices_has_the_same_answers(wanted):
+    flags = f"{os.environ.get('HIDDENSTATE_TEST_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    run = subprocess.run([sys.executable, "-c", SPREAD, wanted], env=environment, capture_output=True, text=True)
+    expected = [
+        "kalman scores",
+        "kalman smoothed",
+        "kalman drawn",
+        "hmm scores",
+        "hmm smoothed",
+        "hmm best",
+        "hmm drawn",
+    ]
+    expected += ["switch-copy scores", "switch-copy smoothed", "leaky states", "lstm with peepholes states"]
+    expected += [f"particles of {name} {asked}" for name in ("kalman", "hmm") for asked in ("scores", "states")]
+    assert run.stdout.splitlines() == expected, run.stderr
+
+
 @needs_kernels
 @pytest.mark.parametrize("checkpoint", [False, True, 3])
 def test_chunks_that_are_recomputed_change_nothing(checkpoint):

@@ -113,7 +113,7 @@ def forward(
         return held(inside, new, belief), (log_prob, belief)
 
     last, (log_probs, beliefs) = jax.lax.scan(
-        advance, belief, (sequence.varying, sequence.xs, sequence.observed, sequence.valid)
+        advance, carried(belief, sequence), (sequence.varying, sequence.xs, sequence.observed, sequence.valid)
     )
     return log_probs, beliefs, last
 

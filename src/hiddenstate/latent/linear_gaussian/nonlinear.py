@@ -232,7 +232,7 @@ class NonlinearGaussian(SequenceModel):
             crossed = belief.covariance @ slope.T
             return Moments(function(belief.mean), slope @ crossed, crossed)
         n = belief.mean.shape[0]
-        spread = np.sqrt(3.0) if n < 3 else np.sqrt(float(n))
+        spread = float(np.sqrt(max(3, n)))  # as a number of Python, which leaves the precision of arrays alone
         shares = np.full(2 * n + 1, 0.5 / spread**2)
         shares[0] = 1 - n / spread**2
         weights = jnp.asarray(shares, belief.mean.dtype)

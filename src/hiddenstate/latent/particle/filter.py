@@ -29,6 +29,7 @@ from hiddenstate.latent.particle.keys import key_of, words_of
 from hiddenstate.latent.particle.scheme import Bootstrap, Resampled, Scheme, recentred, uniform_log_weights
 from hiddenstate.latent.particle.smoothing import backward_draws, filtered, smoothed
 from hiddenstate.latent.particle.state import Filtered, Information, Observation, ParticleState, Smoothed, Weighed
+from hiddenstate.native.manual import carried
 from hiddenstate.ops.resampling import SCHEMES, effective_sample_size, enough_for
 from hiddenstate.strategies import Native, Strategy, Unrolled, over_time
 
@@ -234,7 +235,7 @@ class ParticleFilter(SequenceModel):
         fixed = jax.lax.stop_gradient(log_weights)
         enough = effective_sample_size(fixed) >= enough_for(self.threshold, self.particles, fixed.dtype)
         chosen = anything if self.threshold == 1 else anything & ~enough
-        ancestors = jax.lax.cond(chosen, lambda: SCHEMES[self.resampling](fixed, key), lambda: index)
+        ancestors = jax.lax.cond(chosen, lambda: SCHEMES[self.resampling](fixed, key), lambda: carried(index, fixed))
         kept = log_weights[ancestors]
         equal = recentred(uniform_log_weights(self, self.particles), only_derivative(jnp.where(chosen, kept, 0.0)))
         return Resampled(ancestors, chosen, jnp.where(chosen, equal, log_weights))
