@@ -91,6 +91,22 @@ def many() -> Chart:
     return Chart("Many", "step", "value", [Line(steps, np.sin(steps / 500) + 0.2 * np.sin(steps))])
 
 
+def reasons() -> Table:
+    """As wide as the ranking of a comparison, with sentences in its last column."""
+    row = {
+        "model": "linear-gaussian",
+        "nats per step": 4.4637,
+        "error": 0.05,
+        "behind the best": 0.0579,
+        "its error": 0.11,
+    }
+    said = (
+        "the validation has not improved by more than 0.0001 nats per step for 20 evaluations; it was best at step 130."
+    )
+    row |= {"parameters": 1154, "seconds": 15.3, "converged": True, "why it stopped": said}
+    return Table([row], errors={"nats per step": "error", "behind the best": "its error"})
+
+
 def page() -> Page:
     """All of it on one page."""
     rows = [
@@ -115,6 +131,7 @@ def page() -> Page:
             Section(
                 "Verdicts",
                 verdicts=[Verdict("One is one.", "1 = 1", True), Verdict(EVIL, "1 ≠ 2", False, "They differ.")],
+                tables=[reasons()],
             ),
         ],
         [f"hiddenstate compare {EVIL}"],

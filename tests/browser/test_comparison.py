@@ -44,11 +44,6 @@ def test_sections_tables_and_charts_are_there(page):
     assert "--seed 0" in page.locator("header .commands").inner_text()
 
 
-def test_the_ranking_fits_on_a_wide_page(page):
-    table = page.locator(".scroll").first
-    assert table.evaluate("region => region.scrollWidth <= region.clientWidth")
-
-
 def test_hover_tells_what_was_predicted_and_what_came(page):
     figure = chart(page, "each step predicted from those before it")
     low, high = ends(figure)

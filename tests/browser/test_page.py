@@ -218,6 +218,12 @@ def test_tables_are_sorted_by_a_click(page):
     assert table.locator("tbody tr").nth(1).locator("td").nth(1).inner_text() == "1.250 ± 0.031"
 
 
+def test_long_words_wrap_so_that_a_table_fits(page):
+    table = page.locator(".scroll", has=page.locator("th", has_text="why it stopped"))
+    assert table.evaluate("region => region.scrollWidth <= region.clientWidth")
+    assert table.locator("td").first.bounding_box()["height"] > table.locator("th").first.bounding_box()["height"]
+
+
 def test_the_button_changes_the_theme(page):
     def background():
         return page.evaluate("getComputedStyle(document.documentElement).backgroundColor")

@@ -90,5 +90,5 @@ def test_shares_in_the_legend_sum_to_a_hundred():
 
 def test_steps_along_a_plot_are_whole_numbers():
     axes = Figure(figsize=(8, 1)).add_subplot()
-    _probabilities(axes, np.full((8, 2), 0.5), ["red", "blue"])
+    _probabilities(axes, np.full((20, 2), 0.5), ["red", "blue"])
     assert all(tick == int(tick) for tick in axes.get_xticks())

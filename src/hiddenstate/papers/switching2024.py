@@ -188,7 +188,7 @@ def _sigmoid(logit: np.ndarray) -> np.ndarray:
 
 
 def _study(config: Config, kept: Literal["seen", "unseen"], key: PRNGKeyArray) -> Any:
-    sizes = {"sequences": config.sequences, "length": config.length, "levels": config.levels}
+    sizes: dict[str, Any] = {"sequences": config.sequences, "length": config.length, "levels": config.levels}
     return lambda: switching_study(key=key, kept=kept, **sizes).frame.to_dicts()
 
 
