@@ -57,7 +57,7 @@ sanitize: $(VENV)/.installed  ## Run the tests of the kernels with the address a
 	$(BIN)/cmake -S . -B build/sanitize -G Ninja -DHIDDENSTATE_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >/dev/null
 	$(BIN)/cmake --build build/sanitize
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 HIDDENSTATE_EXAMPLES=3 \
-	  HIDDENSTATE_KERNELS=$$(ls build/sanitize/_kernels*.so) $(BIN)/python -m pytest -p no:xdist -m 'not slow' tests/native
+	  HIDDENSTATE_KERNELS=$$(ls build/sanitize/_kernels*.so) $(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow' tests/native
 
 # Where there is no compiler everything works without the kernels, so that this is no reason to stop.
 $(VENV)/.native: CMakeLists.txt $(shell find csrc -type f) | $(VENV)/.installed

@@ -30,11 +30,13 @@ BELIEFS = ["hmm, gaussian", "hsmm, categorical", "switch-copy, categorical", "li
 
 
 def observations(name: str) -> hs.Sequences:
-    """Two short sequences, of different lengths, of what the model predicts."""
-    grid = np.asarray(CASES[name].grid[0])
+    """Two short sequences, of different lengths, of what the model predicts, with the inputs that it takes."""
+    grid, inputs = np.asarray(CASES[name].grid[0]), CASES[name].make(jr.key(1)).inputs
     near = grid[np.abs(grid).reshape(len(grid), -1).max(axis=1) <= 3]
-    draws = np.random.default_rng(0)
-    return hs.Sequences.of([near[draws.integers(len(near), size=length)] for length in (6, 4)])
+    draws, lengths = np.random.default_rng(0), (6, 4)
+    values = [near[draws.integers(len(near), size=length)] for length in lengths]
+    known = [draws.normal(size=(length, inputs)) for length in lengths] if inputs else None
+    return hs.Sequences.of(values, inputs=known)
 
 
 def alike(found, due, tolerance):

@@ -46,7 +46,7 @@ def test_the_laws_hold_for_a_state_space_of_modules(name):
     laws.combine_is_associative(model)
     laws.saving_changes_nothing(model)
     laws.samples_come_from_the_model(model, grid)
-    laws.missing_is_marginalised_or_refused(model, grid, exact=False)
+    laws.missing_is_marginalised_or_refused(model, grid, laws.Limits(exact=False))
 
 
 def test_the_same_key_gives_the_same_bits_and_another_key_others():

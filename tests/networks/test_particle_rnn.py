@@ -156,7 +156,7 @@ def test_the_laws_hold(readout):
         return
     laws.streaming_equals_batch(network)
     laws.padding_is_invisible(network)
-    laws.missing_is_marginalised_or_refused(network, SYMBOLS, exact=False)
+    laws.missing_is_marginalised_or_refused(network, SYMBOLS, laws.Limits(exact=False))
 
 
 def test_what_cannot_be_emulated_is_refused():

@@ -41,7 +41,7 @@ SPLIT = (0.7, 0.15)
 """The parts for learning and for early stopping; the rest is held out."""
 
 MANY = 50_000
-"""From so many steps on EM starts three times, instead of ten."""
+"""From so many steps on EM starts three times, instead of twenty times."""
 
 UPDATES = 1500
 """The most updates that a model gets where no number of epochs is given."""
@@ -66,7 +66,7 @@ class Contender:
     """Whether it is a default where answers are asked for, not predictions."""
 
 
-_EM = EM(iterations=300, restarts=10)
+_EM = EM(iterations=300, restarts=20)
 _BASELINE = Contender(method=LBFGS(), baseline=True, sized=False)
 
 CONTENDERS: dict[str, Contender] = {
