@@ -10,7 +10,8 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.core import cast, partition
 from hiddenstate.inspect.gradients import through_time
-from laws.registry import CASES, CELLS
+from laws.cases.parts import CELLS
+from laws.registry import CASES
 from marks import quick
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}

@@ -25,7 +25,7 @@ from latent.particle_examples import (
     line_exact,
 )
 from laws import laws
-from laws.registry import _line
+from laws.cases.parts import line as _line
 from marks import quick
 
 FILTERS = {  # others are among the library's cases

@@ -21,8 +21,8 @@ import hiddenstate as hs
 from hiddenstate.core import PairArrays, has, partition
 from hiddenstate.inference import arrays_for, masked_log_probs
 from hiddenstate.networks.pooling import AttentionPooling, LastPooling
+from laws.cases.parts import HEADS, perturbed
 from laws.laws import by_kernels, close, tolerance, trees_close
-from laws.registry import HEADS, perturbed
 
 LENGTHS = 3, 1, 2
 HIDDEN = 3

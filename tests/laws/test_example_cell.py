@@ -10,7 +10,7 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.core import cast
 from laws import laws
-from laws.registry import HEADS, perturbed
+from laws.cases.parts import HEADS, perturbed
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-cell.md"
 

@@ -10,7 +10,7 @@ import pytest
 
 import hiddenstate as hs
 from hiddenstate.core import Steps, cast
-from laws.registry import perturbed
+from laws.cases.parts import perturbed
 
 CONTEXTS = ("state", "input", "both")
 SYMBOLS, LONGEST = 2, 4

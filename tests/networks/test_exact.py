@@ -10,7 +10,8 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.core import cast, partition
 from laws import laws
-from laws.registry import CHAIN, SYMBOLS, THREE_SYMBOLS, perturbed
+from laws.cases.chains import CHAIN, THREE_SYMBOLS
+from laws.cases.parts import SYMBOLS, perturbed
 
 STATES, COUNT, LENGTH = 4, 5, 12
 

@@ -10,7 +10,7 @@ import pytest
 import hiddenstate as hs
 from hiddenstate.core import partition
 from laws import laws
-from laws.registry import SYMBOLS, network, perturbed, stack
+from laws.cases.parts import SYMBOLS, network, perturbed, stack
 from marks import quick
 
 KEY = jr.key(3)

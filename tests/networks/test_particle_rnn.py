@@ -9,7 +9,7 @@ import pytest
 
 import hiddenstate as hs
 from laws import laws
-from laws.registry import SYMBOLS
+from laws.cases.parts import SYMBOLS
 from marks import quick
 
 INITIAL, TRANSITION = np.array([0.5, 0.2, 0.3]), np.array([[0.7, 0.2, 0.1], [0.0, 0.8, 0.2], [0.3, 0.3, 0.4]])
