@@ -9,6 +9,9 @@
 //     of C   (g u - q)(m + K v)' + u (E P a)' - 2 K'B E P - g K'
 //     of x   q - g u.
 // Where entries are missing their rows of S^-1, and so of u and K', are zero, and with them all of their slopes.
+//
+// Where P is large beside R, E is small in what is observed, and differences such as P - K C P lose their digits there.
+// So E is always applied from both sides, one after the other: what the first has lost, the second makes small.
 #include "kernels/kalman_gradient.h"
 
 #include <initializer_list>
@@ -149,6 +152,17 @@ struct Back {
     }
     multiply_turned<T>(gain, crossed, known_covariance, m, n, n);
     for (int i = 0; i < n * n; ++i) known_covariance[i] = covariance[i] - known_covariance[i];
+    // E P is (E P) E' + K R K' as well: what rounding left over of K R - (E P) C', times K'
+    for (int i = 0; i < n; ++i)
+      for (int k = 0; k < m; ++k) {
+        Vec<T> s = {};
+        for (int l = 0; l < m; ++l) s += gain[l * n + i] * in.emission_covariance[l * m + k];
+        for (int l = 0; l < n; ++l) s -= known_covariance[i * n + l] * in.emission[k * n + l];
+        rest[i * m + k] = s;
+      }
+    for (int i = 0; i < n; ++i)
+      for (int k = 0; k < m; ++k)
+        for (int j = 0; j < n; ++j) known_covariance[i * n + j] += rest[i * m + k] * gain[k * n + j];
   }
 
   // Back over the move to the next step: from the slopes of the belief before that to those of the one after this.
@@ -183,18 +197,25 @@ struct Back {
     for (int i = 0; i < m; ++i) white[i] *= slope;  // g u from here on
     for (int i = 0; i < m; ++i) apart[i] = q[i] - white[i];
     scatter<T>(in.x_slope + t * m, apart, m, in.time * m, sequences);
-    // rest = K'B E - W C
-    const Vec<T> half = T(0.5) * slope;
-    for (int i = 0; i < m; ++i)
-      for (int j = 0; j < m; ++j) work[i * m + j] = half * precision[i * m + j] - KBK[i * m + j];
+    Vec<T>*const EB = square, *const EBK = thin;
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j) {
+        Vec<T> s = of_known_covariance[i * n + j];
+        for (int k = 0; k < m; ++k) s -= C[k * n + i] * KB[k * n + j];
+        EB[i * n + j] = s;
+      }
+    for (int i = 0; i < n; ++i)
+      for (int k = 0; k < m; ++k) EBK[i * m + k] = strands<T, N>(EB + i * n, gain + k * n, n, Vec<T>{});
+    const Vec<T> half = T(0.5) * slope;  // rest = -W C
+    for (int i = 0; i < m * m; ++i) work[i] = half * precision[i];
     multiply_shared<T>(work, C, rest, m, m, n);
     for (int i = 0; i < m; ++i)
-      for (int j = 0; j < n; ++j) rest[i * n + j] += KB[i * n + j] - T(0.5) * white[i] * h[j];
+      for (int j = 0; j < n; ++j) rest[i * n + j] -= T(0.5) * white[i] * h[j];
     for (int i = 0; i < n; ++i) {
       of_mean[i] = select<T>(inside, c[i] + slope * h[i], of_mean[i]);
       for (int j = 0; j <= i; ++j) {
-        Vec<T> s = of_known_covariance[i * n + j] + T(0.5) * (c[i] * h[j] + h[i] * c[j]);
-        for (int k = 0; k < m; ++k) s -= KB[k * n + i] * C[k * n + j] + C[k * n + i] * rest[k * n + j];
+        Vec<T> s = EB[i * n + j] + T(0.5) * (c[i] * h[j] + h[i] * c[j]);
+        for (int k = 0; k < m; ++k) s -= EBK[i * m + k] * C[k * n + j] + C[k * n + i] * rest[k * n + j];
         of_covariance[i * n + j] = of_covariance[j * n + i] = select<T>(inside, s, of_covariance[i * n + j]);
       }
     }

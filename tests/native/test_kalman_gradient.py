@@ -183,3 +183,25 @@ def test_thousands_of_steps_in_single_precision_lose_few_digits():
 
     for a, b in zip(*map(jax.tree.leaves, (slope(wide, jnp.float32), slope(wide, jnp.float64))), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-3 * np.abs(b).max())
+
+
+@needs_kernels
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_vague_start_in_single_precision_keeps_its_slopes(missing):
+    """A first covariance a million times that of the noise: P - K C P alone would leave one digit of its slope."""
+    random = np.random.default_rng(6)
+    noises = {"transition_noise": 0.1 * np.eye(4), "emission_noise": np.eye(4)}
+    emission = random.normal(size=(4, 4))
+    model = hs.LinearGaussian(
+        transition=0.9 * np.eye(4), emission=emission, initial_covariance=1e6 * np.eye(4), **noises
+    )
+    xs = random.normal(size=(50, 4))
+    mask = random.random(xs.shape) < 0.8 if missing else np.ones(xs.shape, bool)
+    mask[0] = True
+
+    def slope(precision):
+        data = hs.Sequences.of([xs.astype(precision)], missing=[~mask] if missing else None)
+        total = lambda model: hs.log_prob(model, data, strategy=hs.Native(), total=True)  # noqa: E731
+        return eqx.filter_grad(total)(hs.cast(model, precision)).parameters.initial_covariance.log_diagonal
+
+    np.testing.assert_allclose(slope(jnp.float32), slope(jnp.float64), rtol=1e-3)

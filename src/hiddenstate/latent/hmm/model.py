@@ -24,7 +24,6 @@ from hiddenstate.core import (
     own,
     register,
 )
-from hiddenstate.core.padding import generator
 from hiddenstate.distributions import mixture
 from hiddenstate.inference.posterior import Decoded
 from hiddenstate.latent.emissions import Emission
@@ -33,6 +32,7 @@ from hiddenstate.latent.hmm.initials import InitialProbs, Stationary, check_one_
 from hiddenstate.latent.hmm.operators import Dense
 from hiddenstate.latent.hmm.parallel import Stretch
 from hiddenstate.latent.hmm.recursions import Chain
+from hiddenstate.latent.hmm.restart import moves_into, restarted_moves, restarted_start
 from hiddenstate.latent.hmm.results import Lagged, Smoothed, Statistics, last_of, pairs_of, pasts_of
 from hiddenstate.latent.hmm.transitions import InputDriven, TransitionMatrix
 from hiddenstate.native import streaming
@@ -313,25 +313,15 @@ class HMM(SequenceModel):
         """The model with new starting parameters, transitions and initial probabilities random but not extreme."""
         emission_key, transition_key, initial_key = jax.random.split(key, 3)
         emission = self.emission.restart(data, key=emission_key, how=how)
-        model = eqx.tree_at(lambda m: m.emission, self, emission)
-        rows = self.transition.rows
-        stay = jnp.eye(rows.allowed.shape[0], dtype=self.transition.probs.dtype)
-        random = generator(transition_key)
-        drawn: Any = random.dirichlet(np.ones(len(stay)), len(stay)).astype(stay.dtype)
-        sticky = float(random.uniform(0, 3))  # chains that move on are not found from starts that all like to stay
-        model = eqx.tree_at(lambda m: m.transition.rows, model, rows.with_counts(drawn + sticky * stay + 0.05))
-        if isinstance(self.start, InitialProbs):
-            counts: Any = generator(initial_key).dirichlet(np.full(len(stay), 5.0)).astype(stay.dtype)
-            model = eqx.tree_at(lambda m: m.start, model, self.start.maximise(counts + 0.05, 0.0))
-        return model
+        moves = restarted_moves(self.transition.rows, transition_key)
+        start = restarted_start(self.start, initial_key)
+        return eqx.tree_at(lambda m: (m.emission, m.transition.rows, m.start), self, (emission, moves, start))
 
     def reseed(self, empty: np.ndarray, data: Sequences, *, key: PRNGKeyArray) -> "HMM":
         """The model with new emissions for the states that nothing is in, and a way into them."""
         emission = self.emission.reseed(empty, data, key=key)
-        model = eqx.tree_at(lambda m: m.emission, self, emission)
-        rows = self.transition.rows
-        share = jnp.where(jnp.asarray(empty), 0.1, 0.0).astype(rows.probs.dtype) + rows.probs
-        return eqx.tree_at(lambda m: m.transition.rows, model, rows.with_counts(share))
+        moves = moves_into(self.transition.rows, empty)
+        return eqx.tree_at(lambda m: (m.emission, m.transition.rows), self, (emission, moves))
 
     def permuted(self, order: Any) -> "HMM":
         """The same model with its states numbered in another order: state i of the new is ``order[i]`` of the old."""

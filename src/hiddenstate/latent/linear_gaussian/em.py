@@ -15,7 +15,8 @@ from hiddenstate._types import Array, Float
 from hiddenstate.core import Prior
 from hiddenstate.latent.linear_gaussian.covariances import Covariance
 from hiddenstate.latent.linear_gaussian.filtering import Sequence
-from hiddenstate.latent.linear_gaussian.parts import plain
+from hiddenstate.latent.linear_gaussian.parameters import Parameters
+from hiddenstate.latent.linear_gaussian.parts import is_free, plain
 from hiddenstate.latent.linear_gaussian.smoothing import Smoothed
 from hiddenstate.latent.linear_gaussian.system import System, merged
 from hiddenstate.ops.gaussian import outer, semidefinite_inverse, symmetric
@@ -176,7 +177,27 @@ class Regression(NamedTuple):
     noise: Covariance
 
 
-def maximise_regression(now: Regression, free: tuple[bool, ...], moments: Moments, prior: Prior) -> Regression:
+def maximised(parts: Parameters, statistics: Statistics, prior: Prior, only: tuple[str, ...] | None) -> Parameters:
+    """The parts of greatest expected likelihood; those that are fixed, or not among `only`, stay."""
+
+    def free(*names):
+        return tuple((only is None or name in only) and is_free(getattr(parts, name)) for name in names)
+
+    changed = {}
+    for kind, moments in (("transition", statistics.moves), ("emission", statistics.emissions)):
+        names = (kind, f"{kind}_input", f"{kind}_offset", f"{kind}_noise")
+        now = Regression(*[getattr(parts, name) for name in names])
+        new = _maximised_regression(now, free(*names), moments, prior)
+        changed |= dict(zip(names, new, strict=True))
+    names = ("initial_mean", "initial_covariance")
+    mean = plain(parts.initial_mean)
+    start = Regression(jnp.zeros((len(mean), 0), mean.dtype), None, *[getattr(parts, n) for n in names])
+    new = _maximised_regression(start, (False, False, *free(*names)), statistics.first, prior)
+    changed |= dict(zip(names, new[2:], strict=True))
+    return Parameters(**changed)
+
+
+def _maximised_regression(now: Regression, free: tuple[bool, ...], moments: Moments, prior: Prior) -> Regression:
     """The coefficients and the covariance of greatest expected likelihood, of those that are `free`."""
     width = moments.regressors.shape[0]
     if not width:

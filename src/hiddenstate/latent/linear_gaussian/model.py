@@ -11,16 +11,8 @@ import numpy as np
 from numpyro.distributions import Distribution
 
 from hiddenstate._types import Array, Float, Num, PRNGKeyArray, Shaped
-from hiddenstate.core import (
-    Prior,
-    Schema,
-    SequenceModel,
-    Sequences,
-    Steps,
-    dtype_of,
-    register,
-)
-from hiddenstate.distributions import MultivariateNormalDistribution, NormalDistribution
+from hiddenstate.core import Prior, Schema, SequenceModel, Sequences, Steps, dtype_of, register
+from hiddenstate.distributions import NormalDistribution
 from hiddenstate.inference import Decoded
 from hiddenstate.latent.linear_gaussian.compiled import (
     LARGEST,
@@ -31,15 +23,8 @@ from hiddenstate.latent.linear_gaussian.compiled import (
 )
 from hiddenstate.latent.linear_gaussian.continuous import over_intervals
 from hiddenstate.latent.linear_gaussian.decoding import joint_log_prob
-from hiddenstate.latent.linear_gaussian.em import Regression, Statistics, maximise_regression, statistics
-from hiddenstate.latent.linear_gaussian.filtering import (
-    RootBelief,
-    Sequence,
-    filtered,
-    forward,
-    log_probs_of,
-    rooted,
-)
+from hiddenstate.latent.linear_gaussian.em import Statistics, maximised, statistics
+from hiddenstate.latent.linear_gaussian.filtering import RootBelief, Sequence, filtered, forward, log_probs_of, rooted
 from hiddenstate.latent.linear_gaussian.parameters import (
     Parameters,
     check_names,
@@ -48,7 +33,8 @@ from hiddenstate.latent.linear_gaussian.parameters import (
     parameters_of,
 )
 from hiddenstate.latent.linear_gaussian.particles import linear_moves
-from hiddenstate.latent.linear_gaussian.parts import is_free, plain
+from hiddenstate.latent.linear_gaussian.parts import plain
+from hiddenstate.latent.linear_gaussian.reading import predicted
 from hiddenstate.latent.linear_gaussian.restart import restarted
 from hiddenstate.latent.linear_gaussian.singular import normal_with_root
 from hiddenstate.latent.linear_gaussian.smoothing import (
@@ -271,26 +257,7 @@ class LinearGaussian(SequenceModel):
 
     def readout(self, state: Belief, u: Num[Array, " inputs"] | None = None) -> Distribution:
         """The Gaussian of the next observation; a diffuse direction gives it an infinite variance."""
-        system = system_at(self.parameters, state.time, u)
-        mean = system.emission @ state.mean + system.offset
-        spread = system.emission @ state.covariance @ system.emission.T + outer(system.emission_noise)
-        unknown = None
-        if state.diffuse is not None:
-            reach = jnp.abs(system.emission) @ jnp.abs(state.diffuse)
-            through = jnp.square(system.emission @ state.diffuse).sum(1)
-            unknown = through > jnp.finfo(mean.dtype).eps * jnp.square(reach.sum(1))
-        if self.scalar:
-            deviation = jnp.sqrt(spread[0, 0])
-            if unknown is not None:
-                deviation = jnp.where(unknown[0], jnp.inf, deviation)
-            return NormalDistribution(mean[0], deviation, validate_args=False)
-        if unknown is not None:
-            eye = jnp.eye(mean.shape[0], dtype=mean.dtype)
-            root = jnp.linalg.cholesky(jnp.where(unknown[:, None] | unknown, eye, spread))
-            root = jnp.where(unknown[:, None] & (eye > 0), jnp.inf, root)
-        else:
-            root = jnp.linalg.cholesky(gaussian.symmetric(spread))
-        return MultivariateNormalDistribution(mean, scale_tril=root, validate_args=False)
+        return predicted(system_at(self.parameters, state.time, u), state, scalar=self.scalar)
 
     @property
     def combine(self) -> Callable[[Any, Any], Conditional]:
@@ -463,22 +430,8 @@ class LinearGaussian(SequenceModel):
         """
         if only is not None:
             check_names("only", only)
-        parts, prior = self.parameters, Prior() if prior is None else prior
-
-        def free(*names):
-            return tuple((only is None or name in only) and is_free(getattr(parts, name)) for name in names)
-
-        changed = {}
-        for kind, moments in (("transition", statistics.moves), ("emission", statistics.emissions)):
-            names = (kind, f"{kind}_input", f"{kind}_offset", f"{kind}_noise")
-            now = Regression(*[getattr(parts, name) for name in names])
-            new = maximise_regression(now, free(*names), moments, prior)
-            changed |= dict(zip(names, new, strict=True))
-        names = ("initial_mean", "initial_covariance")
-        start = Regression(jnp.zeros((self.state_size, 0), dtype_of(self)), None, *[getattr(parts, n) for n in names])
-        new = maximise_regression(start, (False, False, *free(*names)), statistics.first, prior)
-        changed |= dict(zip(names, new[2:], strict=True))
-        return eqx.tree_at(lambda model: model.parameters, self, Parameters(**changed))
+        parameters = maximised(self.parameters, statistics, Prior() if prior is None else prior, only)
+        return eqx.tree_at(lambda model: model.parameters, self, parameters)
 
     def restart(self, data: Sequences, *, key: PRNGKeyArray, how: str = "random") -> "LinearGaussian":
         """Other starting parameters in the units of the data; what is fixed stays.
