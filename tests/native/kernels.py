@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 import hiddenstate as hs
+from marks import quick
 
 needs_kernels = pytest.mark.skipif(not hs.native.available(), reason=hs.native.available().reason)
 
-each_instruction_set = pytest.mark.parametrize("instructions", hs.native.instruction_sets() or ["none"])
+SETS = hs.native.instruction_sets() or ("none",)
+
+each_instruction_set = pytest.mark.parametrize("instructions", quick(dict.fromkeys((SETS[0], SETS[-1], *SETS)), 2))
+"""The first that every machine has and the one that is chosen by itself; those between are for `make test-slow`."""
 
 EXAMPLES = int(os.environ.get("HIDDENSTATE_EXAMPLES", "8"))
 """How many random shapes a test tries: fewer where a slower build of the kernels is tested."""

@@ -33,12 +33,14 @@ def loop_from_inputs(cell: Any, start: Any, inputs: Any, valid: Any) -> Any:
 
 def loop(cell: Any, start: Any, elements: Any, valid: Any) -> Any:
     """The same, step by step."""
-    states, state = [], start
-    for t in range(len(valid)):
-        states.append(state)
-        new = cell.step(state, jax.tree.map(lambda a: a[t], elements))  # noqa: B023
-        state = jax.tree.map(lambda a, b: jnp.where(valid[t], a, b), new, state)  # noqa: B023
-    return jax.tree.map(lambda *rows: jnp.stack(rows), *states), state
+
+    def step(state, given):
+        element, inside = given
+        new = jax.tree.map(lambda a, b: jnp.where(inside, a, b), cell.step(state, element), state)
+        return new, state
+
+    final, states = jax.lax.scan(step, start, (elements, jnp.asarray(valid)))
+    return states, final
 
 
 def shaken(cell: Any, random: np.random.Generator) -> Any:

@@ -160,7 +160,7 @@ def test_the_same_noise_draws_the_same_path(instructions, states, lengths, seed)
             chain = Chain(operator)
             return ways.sampled_path(chain, ways.forward(chain, belief, seen, valid), noise, valid)
 
-        return jax.vmap(one)(beliefs, seen, noise, valid)
+        return jax.jit(jax.vmap(one))(beliefs, seen, noise, valid)
 
     found, expected = assert_threads_agree(lambda: paths(copied), instructions), paths(recursions)
     assert (found == expected)[np.asarray(lengths) > 0].all()  # what is drawn for no step means nothing

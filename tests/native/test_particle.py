@@ -1,5 +1,7 @@
 """The kernels of bootstrap particle filters against a loop over steps in NumPy, with random numbers from JAX."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -47,6 +49,11 @@ def a_cloud(random, first, sequences, seed):
     logs -= np.log(np.exp(logs).sum(1, keepdims=True))
     ancestors = random.integers(0, count, (sequences, count)).astype(np.int32)
     return first, logs, ancestors, jr.key_data(jr.key(seed))
+
+
+@partial(jax.jit, static_argnums=1)
+def normals(keys, noises):
+    return jax.vmap(lambda key: jr.normal(key, (noises,)))(keys)
 
 
 def positions(resampling, key, count):
@@ -146,7 +153,7 @@ def test_vectors_move_as_in_a_plain_loop(
             return constant - 0.5 * ((xs[i, t] - z @ emission.T) ** 2).sum(1)
 
         def move(t, z, keys, i=i):
-            noise = np.asarray(jax.vmap(lambda key: jr.normal(key, (noises,)))(keys))
+            noise = np.asarray(normals(keys, noises))
             return z @ transition.T + shifts[i, t if varying else 0] + noise @ root.T
 
         cloud = first[i], logs[i], ancestors[i], key

@@ -21,6 +21,9 @@ def shares_of(random, particles, precision):
     return jnp.asarray(weights * (particles / weights.sum()), precision)
 
 
+strata_by_scan = jax.jit(jax.vmap(resampling._strata_by_scan))
+
+
 @needs_kernels
 @each_instruction_set
 @pytest.mark.parametrize("precision", ["float32", "float64"])
@@ -32,7 +35,7 @@ def test_strata_have_the_ancestors_of_the_scan(instructions, precision, particle
     positions = jnp.asarray(random.random((3, 1 if same else particles)), precision)
     positions = jnp.broadcast_to(positions, shares.shape)
     found = assert_threads_agree(lambda: jax.vmap(ancestors_by_strata)(shares, positions), instructions)
-    np.testing.assert_array_equal(found, jax.vmap(resampling._strata_by_scan)(shares, positions))
+    np.testing.assert_array_equal(found, strata_by_scan(shares, positions))
     counts = np.stack([np.bincount(row, minlength=particles) for row in found])
     assert (counts[np.asarray(shares) == 0] == 0).all()
     bound = 1 if same else 2
