@@ -47,7 +47,7 @@ def label(row: dict[str, Any]) -> str:
         cell = f"{row['title'].split()[0]} " if row["workload"].startswith("min") else ""
         return f"{cell}{shape}" if cell else f"{shape}, forward{how}"
     if row["workload"] == "kalman":
-        return f"Kalman smoother, state {size['hidden']}"
+        return f"Kalman {'smoother' if 'smoother' in row['title'] else row['title']}, state {size['hidden']}"
     if row["workload"] == "particle":
         return f"{size['particles']:,} particles"
     words = {"EM from several starts to convergence": f"EM, {size.get('starts')} starts"}

@@ -11,10 +11,12 @@
 // Where entries are missing their rows of S^-1, and so of u and K', are zero, and with them all of their slopes.
 //
 // Where P is large beside R, E is small in what is observed, and differences such as P - K C P lose their digits there.
-// So E is always applied from both sides, one after the other: what the first has lost, the second makes small.
+// Then E is applied from both sides, one after the other: what the first has lost, the second makes small.
 #include "kernels/kalman_gradient.h"
 
+#include <cmath>
 #include <initializer_list>
+#include <limits>
 
 #include "kernels/kalman.h"
 #include "kernels/roots.h"
@@ -84,6 +86,8 @@ struct Back {
   Vec<T> *of_transition, *of_noise, *of_emission, *of_emission_noise, *of_shift;  // sums over steps
   Vec<T> *square, *other, *thin, *rest, *small, *work, *along, *through, *against, *apart;  // to work in
   Ints<T> seen[KALMAN_LARGEST];
+  Ints<T> vague;  // the lanes in which P is large beside R
+  bool some_vague;
 
   Back(const KalmanGradient<T>& in, int sequences)
       : in(in), n(N ? N : in.state), m(M ? M : in.event), sequences(sequences),
@@ -141,6 +145,7 @@ struct Back {
         for (int k = 0; k < n; ++k) s += crossed[i * n + k] * in.emission[j * n + k];
         small[i * m + j] = select<T>(seen[i] & seen[j], s, all<T>(T(i == j ? 1 : 0)));
       }
+    look_for_vague();
     invert<T>(small, work, precision, m);
     for (int i = 0; i < m; ++i)
       for (int j = 0; j < m; ++j) precision[i * m + j] = select<T>(seen[i] & seen[j], precision[i * m + j], Vec<T>{});
@@ -152,17 +157,33 @@ struct Back {
     }
     multiply_turned<T>(gain, crossed, known_covariance, m, n, n);
     for (int i = 0; i < n * n; ++i) known_covariance[i] = covariance[i] - known_covariance[i];
-    // E P is (E P) E' + K R K' as well: what rounding left over of K R - (E P) C', times K'
-    for (int i = 0; i < n; ++i)
+    if (some_vague) make_known_again();
+  }
+
+  // Of a covariance C P C' + R with a large part that comes from P, before it is inverted.
+  void look_for_vague() {
+    const T share = T(16) * std::sqrt(std::numeric_limits<T>::epsilon());
+    vague = Ints<T>{};
+    for (int i = 0; i < m; ++i) vague |= seen[i] & (small[i * m + i] * share > in.emission_covariance[i * m + i]);
+    some_vague = false;
+    for (int lane = 0; lane < Lanes<T>::count; ++lane) some_vague |= vague[lane] != 0;
+  }
+
+  // E P is (E P) E' + K R K' as well: what rounding left over of K R - (E P) C', times K', is added.
+  void make_known_again() {
+    for (int i = 0; i < n; ++i) {
       for (int k = 0; k < m; ++k) {
         Vec<T> s = {};
         for (int l = 0; l < m; ++l) s += gain[l * n + i] * in.emission_covariance[l * m + k];
         for (int l = 0; l < n; ++l) s -= known_covariance[i * n + l] * in.emission[k * n + l];
-        rest[i * m + k] = s;
+        rest[k] = select<T>(vague, s, Vec<T>{});
       }
-    for (int i = 0; i < n; ++i)
-      for (int k = 0; k < m; ++k)
-        for (int j = 0; j < n; ++j) known_covariance[i * n + j] += rest[i * m + k] * gain[k * n + j];
+      for (int j = 0; j < n; ++j) {
+        Vec<T> s = known_covariance[i * n + j];
+        for (int k = 0; k < m; ++k) s += rest[k] * gain[k * n + j];
+        known_covariance[i * n + j] = s;
+      }
+    }
   }
 
   // Back over the move to the next step: from the slopes of the belief before that to those of the one after this.
@@ -197,7 +218,33 @@ struct Back {
     for (int i = 0; i < m; ++i) white[i] *= slope;  // g u from here on
     for (int i = 0; i < m; ++i) apart[i] = q[i] - white[i];
     scatter<T>(in.x_slope + t * m, apart, m, in.time * m, sequences);
-    Vec<T>*const EB = square, *const EBK = thin;
+    // rest = K'B E - W C
+    const Vec<T> half = T(0.5) * slope;
+    for (int i = 0; i < m; ++i)
+      for (int j = 0; j < m; ++j) work[i * m + j] = half * precision[i * m + j] - KBK[i * m + j];
+    multiply_shared<T>(work, C, rest, m, m, n);
+    for (int i = 0; i < m; ++i)
+      for (int j = 0; j < n; ++j) rest[i * n + j] += KB[i * n + j] - T(0.5) * white[i] * h[j];
+    for (int i = 0; i < n; ++i) {
+      of_mean[i] = select<T>(inside, c[i] + slope * h[i], of_mean[i]);
+      for (int j = 0; j <= i; ++j) {
+        Vec<T> s = of_known_covariance[i * n + j] + T(0.5) * (c[i] * h[j] + h[i] * c[j]);
+        for (int k = 0; k < m; ++k) s -= KB[k * n + i] * C[k * n + j] + C[k * n + i] * rest[k * n + j];
+        of_covariance[i * n + j] = of_covariance[j * n + i] = select<T>(inside, s, of_covariance[i * n + j]);
+      }
+    }
+    if (some_vague) pull_again(inside & vague, half);
+  }
+
+  // The slopes of P once more, as (E'B) E + C'W C + (c h' + h c') / 2.
+  void pull_again(Ints<T> where, Vec<T> half) {
+    const Vec<T>*const c = along, *const h = through, *const KB = thin;
+    const T* const C = in.emission;
+    Vec<T>*const EB = square, *const EBK = against;
+    for (int i = 0; i < m * m; ++i) work[i] = half * precision[i];
+    multiply_shared<T>(work, C, rest, m, m, n);
+    for (int i = 0; i < m; ++i)
+      for (int j = 0; j < n; ++j) rest[i * n + j] -= T(0.5) * white[i] * h[j];  // - W C
     for (int i = 0; i < n; ++i)
       for (int j = 0; j < n; ++j) {
         Vec<T> s = of_known_covariance[i * n + j];
@@ -205,20 +252,14 @@ struct Back {
         EB[i * n + j] = s;
       }
     for (int i = 0; i < n; ++i)
-      for (int k = 0; k < m; ++k) EBK[i * m + k] = strands<T, N>(EB + i * n, gain + k * n, n, Vec<T>{});
-    const Vec<T> half = T(0.5) * slope;  // rest = -W C
-    for (int i = 0; i < m * m; ++i) work[i] = half * precision[i];
-    multiply_shared<T>(work, C, rest, m, m, n);
-    for (int i = 0; i < m; ++i)
-      for (int j = 0; j < n; ++j) rest[i * n + j] -= T(0.5) * white[i] * h[j];
-    for (int i = 0; i < n; ++i) {
-      of_mean[i] = select<T>(inside, c[i] + slope * h[i], of_mean[i]);
       for (int j = 0; j <= i; ++j) {
         Vec<T> s = EB[i * n + j] + T(0.5) * (c[i] * h[j] + h[i] * c[j]);
-        for (int k = 0; k < m; ++k) s -= EBK[i * m + k] * C[k * n + j] + C[k * n + i] * rest[k * n + j];
-        of_covariance[i * n + j] = of_covariance[j * n + i] = select<T>(inside, s, of_covariance[i * n + j]);
+        for (int k = 0; k < m; ++k) {
+          if (j == 0) EBK[k] = strands<T, N>(EB + i * n, gain + k * n, n, Vec<T>{});
+          s -= EBK[k] * C[k * n + j] + C[k * n + i] * rest[k * n + j];
+        }
+        of_covariance[i * n + j] = of_covariance[j * n + i] = select<T>(where, s, of_covariance[i * n + j]);
       }
-    }
   }
 
   void add_to_emission(Vec<T> slope) {

@@ -201,7 +201,7 @@ def cases(scale: Scale) -> list[Case]:
         )
         gradient = Case(
             workload="kalman",
-            title=f"Kalman {GRADIENT}",
+            title=GRADIENT,
             size=size,
             makers=slopes,
             agreement={"log_prob": Agreement(1e-4), "gradient": Agreement(2e-2, 0.5)},
