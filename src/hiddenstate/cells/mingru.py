@@ -1,22 +1,19 @@
 """The minimal gated recurrent unit: gates that see the input only."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 
-from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray, Shaped
-from hiddenstate.cells.cell import Cell
+from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
 from hiddenstate.cells.checks import number, weights, whole
-from hiddenstate.core import AssociativeRecurrence, register
-from hiddenstate.native.minimal import minimal
-from hiddenstate.native.streaming import StreamedLayer
-from hiddenstate.ops import linear_recurrence
-from hiddenstate.ops.linear_recurrence import Decay, LinearStep, LogAffine, apply, join, log_mixture, mixture
-from hiddenstate.ops.nonlinearities import log_positive
+from hiddenstate.cells.minimal import Minimal
+from hiddenstate.core import register
 from hiddenstate.ops.projection import project
 
 
 @register("mingru")
-class MinGRU(Cell, AssociativeRecurrence):
+class MinGRU(Minimal):
     r"""The minimal GRU, which runs as a parallel scan (Feng et al. 2024).
 
     .. math::
@@ -41,6 +38,7 @@ class MinGRU(Cell, AssociativeRecurrence):
     input_size: int = eqx.field(static=True)
     hidden_size: int = eqx.field(static=True)
     log_space: bool = eqx.field(static=True)
+    kernel: ClassVar[str] = "mingru"
 
     def __init__(
         self,
@@ -58,51 +56,7 @@ class MinGRU(Cell, AssociativeRecurrence):
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size), gates=2)
         self.bias = jnp.zeros(2 * hidden_size).at[:hidden_size].set(number("gate_bias", gate_bias))
 
-    @property
-    def streamed(self) -> tuple[StreamedLayer, ...]:
-        """What a compiled stream takes of it."""
-        return (StreamedLayer("mingru", self.hidden_size, self.input_weight, self.bias, logarithms=self.log_space),)
-
-    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Decay | LogAffine:
-        """The gate and the candidate, as an affine step."""
-        logit, candidate = self._gate_and_line(x)
-        return log_mixture(logit, log_positive(candidate)) if self.log_space else mixture(logit, candidate)
-
-    def step(self, state: Float[Array, " hidden"], element: Decay | LogAffine) -> Float[Array, " hidden"]:
-        """(1 - z) h + z c."""
-        return apply(state, element)
-
-    def keep(self, state: Float[Array, " hidden"], element: Decay | LogAffine) -> Float[Array, " hidden"]:
-        """1 - z."""
-        del state
-        return jnp.exp(element.log_a)
-
-    def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
-        """Two affine steps as one."""
-        return join(earlier, later)
-
-    def run_natively(
-        self, state: Float[Array, " hidden"], elements: Decay | LogAffine, valid: Shaped[Array, " time"] | None
-    ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
-        """All states of one sequence, and the last."""
-        return linear_recurrence.run_natively(state, elements, valid)
-
-    def read_natively(
-        self,
-        state: Float[Array, " hidden"],
-        xs: Float[Array, "time input"],
-        us: None,
-        valid: Shaped[Array, " time"] | None,
-    ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
-        """The same from the inputs, by a kernel that makes the gates too."""
-        del us
-        return minimal("mingru", self.log_space, self.input_weight, self.bias, state, xs, valid)
-
-    def gate_and_candidate(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
-        """The logit of z, and what the state becomes where z is one: c, in log space g(c)."""
-        logit, line = self._gate_and_line(x)
-        return logit, jnp.exp(log_positive(line)) if self.log_space else line
-
-    def _gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
+    def gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
+        """The logit of z, and c before g."""
         logit, line = jnp.split(project(self.input_weight, x) + self.bias, 2)
         return logit, line

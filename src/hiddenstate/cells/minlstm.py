@@ -1,23 +1,20 @@
 """The minimal LSTM: gates that see the input only, normalised to sum to one."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from hiddenstate._types import Array, Float, Initialiser, Num, PRNGKeyArray, Shaped
-from hiddenstate.cells.cell import Cell
+from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
 from hiddenstate.cells.checks import number, weights, whole
-from hiddenstate.core import AssociativeRecurrence, register
-from hiddenstate.native.minimal import minimal
-from hiddenstate.native.streaming import StreamedLayer
-from hiddenstate.ops import linear_recurrence
-from hiddenstate.ops.linear_recurrence import Decay, LinearStep, LogAffine, apply, join, log_mixture, mixture
-from hiddenstate.ops.nonlinearities import log_positive
+from hiddenstate.cells.minimal import Minimal
+from hiddenstate.core import register
 from hiddenstate.ops.projection import project
 
 
 @register("minlstm")
-class MinLSTM(Cell, AssociativeRecurrence):
+class MinLSTM(Minimal):
     r"""The minimal LSTM, which runs as a parallel scan (Feng et al. 2024).
 
     .. math::
@@ -38,6 +35,7 @@ class MinLSTM(Cell, AssociativeRecurrence):
     input_size: int = eqx.field(static=True)
     hidden_size: int = eqx.field(static=True)
     log_space: bool = eqx.field(static=True)
+    kernel: ClassVar[str] = "minlstm"
 
     def __init__(
         self,
@@ -55,51 +53,7 @@ class MinLSTM(Cell, AssociativeRecurrence):
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size), gates=3)
         self.bias = jnp.zeros(3 * hidden_size).at[:hidden_size].set(number("forget_bias", forget_bias))
 
-    @property
-    def streamed(self) -> tuple[StreamedLayer, ...]:
-        """What a compiled stream takes of it."""
-        return (StreamedLayer("minlstm", self.hidden_size, self.input_weight, self.bias, logarithms=self.log_space),)
-
-    def prepare(self, x: Float[Array, " input"], u: Num[Array, " inputs"] | None = None) -> Decay | LogAffine:
-        """The normalised gates and the candidate, as an affine step."""
-        logit, candidate = self._gate_and_line(x)
-        return log_mixture(logit, log_positive(candidate)) if self.log_space else mixture(logit, candidate)
-
-    def step(self, state: Float[Array, " hidden"], element: Decay | LogAffine) -> Float[Array, " hidden"]:
-        """f' h + i' c."""
-        return apply(state, element)
-
-    def keep(self, state: Float[Array, " hidden"], element: Decay | LogAffine) -> Float[Array, " hidden"]:
-        """f'."""
-        del state
-        return jnp.exp(element.log_a)
-
-    def combine(self, earlier: LinearStep, later: LinearStep) -> LinearStep:
-        """Two affine steps as one."""
-        return join(earlier, later)
-
-    def run_natively(
-        self, state: Float[Array, " hidden"], elements: Decay | LogAffine, valid: Shaped[Array, " time"] | None
-    ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
-        """All states of one sequence, and the last."""
-        return linear_recurrence.run_natively(state, elements, valid)
-
-    def read_natively(
-        self,
-        state: Float[Array, " hidden"],
-        xs: Float[Array, "time input"],
-        us: None,
-        valid: Shaped[Array, " time"] | None,
-    ) -> tuple[Float[Array, "time hidden"], Float[Array, " hidden"]]:
-        """The same from the inputs, by a kernel that makes the gates too."""
-        del us
-        return minimal("minlstm", self.log_space, self.input_weight, self.bias, state, xs, valid)
-
-    def gate_and_candidate(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
-        """The logit of i', and what the state becomes where i' is one: c, in log space g(c)."""
-        logit, line = self._gate_and_line(x)
-        return logit, jnp.exp(log_positive(line)) if self.log_space else line
-
-    def _gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
+    def gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
+        """The logit of i', and c before g."""
         f, i, line = jnp.split(project(self.input_weight, x) + self.bias, 3)
         return jax.nn.log_sigmoid(i) - jax.nn.log_sigmoid(f), line
