@@ -259,6 +259,7 @@ def _bodies_that_torch_does_not_have():
         ("residual=True", hs.Stack([gru, gru], residual=True)),
         ("norm=True", hs.Stack([gru, gru], norm=True)),
         ("softmax=True", hs.Stack([gru, gru], softmax=True)),
+        ("feedforward=2", hs.Stack([gru, gru], feedforward=2, key=KEY)),
         ("differ in their kind of cell: GRU, LSTM", hs.Stack([gru, LSTM(3, 3, key=KEY)])),
         ("differ in their hidden_size: 3, 4", hs.Stack([gru, other])),
         ("differ in their hidden_size: 3, 4", hs.Bidirectional(gru, other)),

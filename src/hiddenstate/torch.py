@@ -265,10 +265,11 @@ def _layers(body: Body) -> list[tuple[Any, ...]]:
             "residual": body.residual,
             "norm": body.norms is not None,
             "softmax": body.softmax,
+            "feedforward": body.feedforward,
         }
         for name, on in switched.items():
             if on:
-                raise HiddenStateError(f"the stack has {name}=True; layers of torch are joined by nothing but dropout.")
+                raise HiddenStateError(f"the stack has {name}={on}; layers of torch are joined by nothing but dropout.")
         layers = body.cells
     return [(layer.forward, layer.backward) if isinstance(layer, Bidirectional) else (layer,) for layer in layers]
 

@@ -4,6 +4,7 @@ The oracle is a plain Python loop in float64, from the first step to the last an
 and no strategy.
 """
 
+import math
 import tempfile
 from collections.abc import Callable
 from itertools import product
@@ -39,12 +40,12 @@ def shown(body, xs: list) -> tuple[list, jax.Array]:
         both = [jnp.concatenate(pair) for pair in zip(forward, backward[::-1], strict=True)]
         return both, jnp.concatenate([last, first])
     if isinstance(body, hs.Stack):
-        outputs, last = shown(body.cells[0], xs)
+        outputs, last = fed(body, 0, *shown(body.cells[0], xs))
         for number, layer in enumerate(body.cells[1:]):
             above, end = shown(layer, [entered(body, number, h) for h in outputs])
             if body.residual:
                 above, end = [a + b for a, b in zip(above, outputs, strict=True)], end + last
-            outputs, last = above, end
+            outputs, last = fed(body, number + 1, above, end)
         return outputs, last
     state, outputs = body.initial(), []
     for x in xs:
@@ -53,12 +54,29 @@ def shown(body, xs: list) -> tuple[list, jax.Array]:
     return outputs, outputs[-1]
 
 
+def fed(stack, number: int, outputs: list, last):
+    """What a layer shows, with what the feed-forward part behind it adds."""
+    if stack.feeds is None:
+        return outputs, last
+    feed = stack.feeds[number]
+
+    def through(vector):
+        inside = feed.into_weight @ apart(feed.norm, vector) + feed.into_bias
+        bent = inside * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (inside + 0.044715 * inside**3))) / 2
+        return vector + feed.out_weight @ bent + feed.out_bias
+
+    return [through(vector) for vector in outputs], through(last)
+
+
+def apart(norm, vector):
+    spread = jnp.sqrt(jnp.mean((vector - vector.mean()) ** 2) + norm.eps)
+    return norm.weight * (vector - vector.mean()) / spread + norm.bias
+
+
 def entered(stack, number: int, vector):
     """What the next layer reads: normalised, made a distribution, where the stack says so."""
     if stack.norms is not None:
-        norm = stack.norms[number]
-        spread = jnp.sqrt(jnp.mean((vector - vector.mean()) ** 2) + norm.eps)
-        vector = norm.weight * (vector - vector.mean()) / spread + norm.bias
+        vector = apart(stack.norms[number], vector)
     if stack.softmax:
         vector = jnp.exp(vector) / jnp.exp(vector).sum()
     return vector
@@ -146,7 +164,7 @@ def network(body: str, head: str, source: str, pooling: str | None = None, input
         for name in body.split(" over ")[::-1]:
             layers.append(layer(name, width, jr.fold_in(key, len(layers))))
             width = layers[-1].output_size
-        whole = layers[0] if len(layers) == 1 else hs.Stack(layers, **between)
+        whole = layers[0] if len(layers) == 1 else hs.Stack(layers, **between, key=key)
         top, known = HEADS[head][0](whole.output_size, key), {"reader": reader, "inputs": inputs}
         if pooling is None:
             return perturbed(hs.Transducer(whole, top, **known), key)
@@ -184,7 +202,7 @@ def join(
 
 
 join("gru", "categorical", "vectors", precision="float32")
-join("mingru over mingru", "gaussian", "symbols", residual=True, norm=True)
+join("mingru over mingru", "gaussian", "symbols", residual=True, norm=True, feedforward=2)
 join("lstm both", "categorical", "embedded")
 join("gru both over mingru both", "gaussian", "vectors", inputs=1)
 join("lstm", "categorical", "symbols", "last", inputs=2)
@@ -192,7 +210,7 @@ join("mingru", "gaussian", "vectors", "mean")
 join("lstm over gru", "categorical", "embedded", "attention", softmax=True)
 join("mingru both", "gaussian", "symbols", "last", precision="float32")
 join("gru both", "categorical", "vectors", "attention")
-join("mingru both over lstm both", "gaussian", "vectors", "last", residual=True)
+join("mingru both over lstm both", "gaussian", "vectors", "last", residual=True, feedforward=1)
 for single in (True, False):
     pairs = hs.Pairs(sources("symbols"), targets("categorical", single))
     CASES[f"majority, {'one' if single else 'every step'}"] = Case(

@@ -186,6 +186,8 @@ def test_ranges_and_lists_of_time_constants():
         ),
         ({"layers": [{"cell": "leaky", "hidden": 3}, {"cell": "leaky", "learn_time_constants": True}]}, NUMBERS),
         ({"layers": [{"cell": "linear", "hidden": 3, "complex": True}, "minlstm"], "softmax": True}, WORDS),
+        ({"layers": ["mingru", "gru"], "hidden": 3, "residual": True, "feedforward": 2}, WORDS),
+        ({"cell": "mingru", "hidden": 3, "feedforward": 1}, NUMBERS),
         ({"layers": [{"cell": "turning", "hidden": 3}, {"cell": "turning", "between": "stochastic"}]}, WORDS),
         ({"cell": "output-feedback", "head": {"family": "mixture-gaussian", "components": 2}}, NUMBERS),
         ({"cell": "gru", "layers": 2, "bidirectional": True, "residual": True}, TAGGED),

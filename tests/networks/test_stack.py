@@ -126,6 +126,30 @@ def test_norm_gives_every_layer_numbers_of_mean_zero_and_variance_one():
     np.testing.assert_allclose(np.asarray(rows).var(1), variance / (variance + 1e-5), rtol=1e-10)
 
 
+def test_a_feed_forward_part_adds_to_every_vector_what_it_makes_of_it():
+    below, above = (hs.cells.MinGRU(2, 2, key=jr.fold_in(KEY, i)) for i in range(2))
+    stack = cast(hs.Stack([below, above], feedforward=3, residual=True, key=KEY), jnp.float64)
+    assert stack.feedforward == 3 and [feed.into_weight.shape for feed in stack.feeds] == [(6, 2)] * 2
+
+    def through(feed, rows):
+        apart = rows - rows.mean(1, keepdims=True)
+        normal = apart / np.sqrt((apart**2).mean(1, keepdims=True) + 1e-5)
+        inside = normal @ np.asarray(feed.into_weight).T
+        bent = inside / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (inside + 0.044715 * inside**3)))
+        return rows + bent @ np.asarray(feed.out_weight).T
+
+    first = through(stack.feeds[0], np.asarray(stack.cells[0].read(XS).outputs))
+    second = through(stack.feeds[1], first + np.asarray(stack.cells[1].read(jnp.asarray(first)).outputs))
+    np.testing.assert_allclose(stack.read(XS).outputs, second, rtol=1e-10)
+
+
+def test_one_layer_takes_a_feed_forward_part_by_name():
+    model = hs.build("mingru", symbols(5), hidden=3, feedforward=2, key=KEY)
+    assert len(model.cell.cells) == 1 and model.cell.feedforward == 2
+    plain = hs.build("mingru", symbols(5), hidden=3, feedforward=0, key=KEY)
+    assert isinstance(plain.cell, hs.cells.MinGRU)
+
+
 def test_dropout_leaves_out_the_same_entries_at_every_step_of_a_learning_sequence():
     stack = readings(np.eye(SIZE), softmax=True, dropout=0.5)
     plain = stack.read(XS).outputs
@@ -156,6 +180,8 @@ def test_what_does_not_fit_is_named():
         ([cell, "gru"], {}, "layer 1 is a str; it must be a cell"),
         ([cell, cell], {}, "layer 1 has input_size 2, but layer 0 shows 3 numbers"),
         ([cell, hs.cells.GRU(3, 4, key=KEY)], {"residual": True}, "layer 1 shows 4 numbers and layer 0 3"),
+        ([cell], {"feedforward": -1, "key": KEY}, "feedforward is -1; it must be a whole number of at least 0"),
+        ([cell], {"feedforward": 2}, "feedforward is 2, so the stack draws weights of its own; give it a key"),
         ([cell], {"dropout": 1.0}, r"dropout is 1\.0; it must be a number from 0 to less than 1"),
     ):
         with pytest.raises(hs.HiddenStateError, match=said):

@@ -7,7 +7,7 @@ import pytest
 
 import hiddenstate as hs
 from hiddenstate.papers import feng2024
-from hiddenstate.papers.learned_tasks import stacked, text_parts
+from hiddenstate.papers.learned_tasks import label, stacked, text_parts
 from hiddenstate.papers.training_time import differences, parameter_shares
 
 from .checks import run_and_resume
@@ -18,7 +18,7 @@ TINY = replace(
     batch=2,
     hidden=3,
     repeats=1,
-    text_cells=("gru", "mingru"),
+    text_networks=(("gru", 0), ("mingru", 2)),
     text_hidden=3,
     text_layers=1,
     text_steps=2,
@@ -69,6 +69,14 @@ def test_text_of_the_library_is_cut_between_paragraphs():
 def test_layers_are_joined_from_two_on():
     assert stacked(1, 8) == {"hidden": 8}
     assert stacked(2, 8) == {"hidden": 8, "layers": 2, "residual": True, "norm": True}
+    assert stacked(1, 8, 2) == {"hidden": 8, "feedforward": 2}
+
+
+def test_networks_are_named_by_what_they_are_made_of():
+    assert label("gru", 1) == "gru"
+    assert label("gru", 3) == "gru (3 layers)"
+    assert label("gru", 1, 2) == "gru (feed-forward)"
+    assert label("gru", 3, 2) == "gru (3 layers, feed-forward)"
 
 
 def times(power, parallel=0.001, size=2):

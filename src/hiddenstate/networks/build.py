@@ -40,6 +40,9 @@ HEAD_OPTIONS = {"components": int, "covariance": str, "dispersion": str, "units"
 BETWEEN = {"residual": bool, "norm": bool, "dropout": float, "softmax": bool}
 """What may be between the layers of a stack, and of which type each is."""
 
+STACKED = {**BETWEEN, "feedforward": int}
+"""The same, and what may be behind every layer, the only one too."""
+
 Shape: TypeAlias = Literal["rnn", "transducer", "summary"]
 
 
@@ -71,7 +74,7 @@ def _recurrent(name: str, cell: type[cells.Cell]) -> None:
         """A network of this cell with `hidden` units, a head inferred from the data (or named), and its options."""
         cell_key, head_key, reader_key = jr.split(key, 3)
         head_options = {k: options.pop(k) for k in HEAD_OPTIONS if k in options}
-        between = {k: options.pop(k) for k in BETWEEN if k in options}
+        between = {k: options.pop(k) for k in STACKED if k in options}
         _check_options(name, cell, options)
         if "time_constants" in inspect.signature(cell.__init__).parameters:
             options.setdefault("time_constants", time_constants_for(_sources(data)))
@@ -99,16 +102,18 @@ def layers_alike(count: int, layer: Layer) -> list[Layer]:
 
 
 def body_of(layers: Sequence[Layer], width: int, between: dict[str, Any], *, key: PRNGKeyArray) -> Body:
-    """What reads vectors of `width` numbers: one layer, or a stack of several with something between them."""
+    """What reads vectors of `width` numbers: one layer, or a stack of several with something between or behind them."""
+    cells_key, feed_key = jr.split(key) if between.get("feedforward") else (key, None)
     if len(layers) == 1:
         for option, value in between.items():
-            if value:
+            if value and option in BETWEEN:
                 raise HiddenStateError(f"{option} is {value}, but it acts between layers, and there is only one.")
-        return _made(layers[0], width, key=key)
+        if feed_key is None:
+            return _made(layers[0], width, key=key)
     made: list[Body] = []
-    for layer, layer_key in zip(layers, jr.split(key, len(layers)), strict=True):
+    for layer, layer_key in zip(layers, jr.split(cells_key, len(layers)), strict=True):
         made.append(_made(layer, made[-1].output_size if made else width, key=layer_key))
-    return Stack(made, **between)
+    return Stack(made, **between, key=feed_key)
 
 
 def _made(layer: Layer, width: int, *, key: PRNGKeyArray) -> Body:
@@ -243,7 +248,7 @@ def _check_options(name: str, cell: type, options: dict[str, Any]) -> None:
     known = [
         p for p in inspect.signature(cell.__init__).parameters if p not in ("self", "input_size", "hidden_size", "key")
     ]
-    known += ["hidden", "layers", *BETWEEN, "bidirectional", "pooling", "head", "initial", "embedding"]
+    known += ["hidden", "layers", *STACKED, "bidirectional", "pooling", "head", "initial", "embedding"]
     known += ["input_dropout", "output_dropout", *HEAD_OPTIONS]
     for option in options:
         if option not in known:

@@ -23,9 +23,9 @@ from hiddenstate.core.description import checked, fitted, options_of
 from hiddenstate.heads import NADE, Columns, Head, Mixture, Subset
 from hiddenstate.networks.bidirectional import Bidirectional
 from hiddenstate.networks.build import (
-    BETWEEN,
     CELLS,
     HEAD_OPTIONS,
+    STACKED,
     Layer,
     Shape,
     body_of,
@@ -44,7 +44,7 @@ SHAPES = (*get_args(Shape), TRANSLATOR)
 
 _LAYER: dict[str, Any] = {"cell": str, "hidden": int, "bidirectional": bool}
 _HEAD: dict[str, Any] = {"family": str, **HEAD_OPTIONS}
-_BODY: dict[str, Any] = {**_LAYER, "layers": int | list[Any], **BETWEEN}
+_BODY: dict[str, Any] = {**_LAYER, "layers": int | list[Any], **STACKED}
 _ALL: dict[str, Any] = {
     "model": str | None,
     **_BODY,
@@ -130,7 +130,7 @@ def recipe_options(make: Callable[..., Any], name: str, content: Mapping[str, An
     head = head_options(content.get("head"), place)
     known = {option: annotation for option, annotation in options_of(make).items() if option != "key"}
     if name in CELLS:
-        known |= {**BETWEEN, **HEAD_OPTIONS, **cell_options(CELLS[name])}
+        known |= {**STACKED, **HEAD_OPTIONS, **cell_options(CELLS[name])}
     elif any(p.kind is p.VAR_KEYWORD for p in inspect.signature(make).parameters.values()):
         known |= {option: Any for option in given if option not in known}
     for option in head:
@@ -152,7 +152,7 @@ def head_options(head: Any, place: str) -> dict[str, Any]:
 def _body(said: Mapping[str, Any], sources: Sequences, place: str) -> Callable[..., Body]:
     """What makes the layers, from how many numbers the first one reads and a key."""
     layers = _layers(said, sources, place)
-    return partial(body_of, layers, between={name: said[name] for name in BETWEEN if name in said})
+    return partial(body_of, layers, between={name: said[name] for name in STACKED if name in said})
 
 
 def _layers(said: Mapping[str, Any], sources: Sequences, place: str) -> list[Layer]:
@@ -274,6 +274,7 @@ def _body_told(body: Any) -> dict[str, Any]:
         "norm": body.norms is not None,
         "dropout": 0.0 if body.drop is None else body.drop.rate,
         "softmax": body.softmax,
+        "feedforward": body.feedforward,
     }
     layers = [_layer_told(layer) for layer in body.cells]
     return {"layers": layers, **{name: value for name, value in switched.items() if value}}

@@ -6,12 +6,13 @@ from itertools import pairwise
 import equinox as eqx
 import jax
 
-from hiddenstate._types import Array, Element, Float, Num, Shaped, State
+from hiddenstate._types import Array, Element, Float, Num, PRNGKeyArray, Shaped, State
 from hiddenstate.cells import Cell, Read
 from hiddenstate.core import HiddenStateError, own, register
 from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.networks.bidirectional import Bidirectional, refuse_bidirectional
 from hiddenstate.networks.dropout import Dropout
+from hiddenstate.networks.feed_forward import FeedForward
 from hiddenstate.strategies import Auto, Strategy
 
 register("layer-norm")(eqx.nn.LayerNorm)
@@ -33,7 +34,9 @@ class Stack(Cell):
     Between layers, :math:`s` is, in this order, what is switched on of: `norm`, layer normalisation (Ba et al. 2016);
     `softmax`, which makes a distribution of what a layer shows, so that the states below stay readable as
     log-probabilities; `dropout`, the rate of entries left out while learning, one choice for a
-    whole sequence. With `residual` every layer from the second on adds what it shows to what it read.
+    whole sequence. With `residual` every layer from the second on adds what it shows to what it read. With
+    `feedforward` what every layer shows, the last one too, goes through a `FeedForward` of so many times its width,
+    drawn with `key`: cells whose gates see the input only need it most (Feng et al. 2024 put one behind each).
 
     A layer may also be a `Bidirectional`; the stack then reads whole sequences only.
     """
@@ -43,6 +46,7 @@ class Stack(Cell):
     drop: Dropout | None
     residual: bool = eqx.field(static=True)
     softmax: bool = eqx.field(static=True)
+    feeds: tuple[FeedForward, ...] | None = None
 
     def __init__(
         self,
@@ -52,6 +56,8 @@ class Stack(Cell):
         norm: bool = False,
         dropout: float = 0.0,
         softmax: bool = False,
+        feedforward: int = 0,
+        key: PRNGKeyArray | None = None,
     ):
         layers = tuple(layers)
         _check(layers, residual)
@@ -60,6 +66,7 @@ class Stack(Cell):
         self.drop = Dropout(dropout) if dropout else None
         self.residual = residual
         self.softmax = softmax
+        self.feeds = _feeds(layers, feedforward, key)
 
     @property
     def input_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -76,10 +83,18 @@ class Stack(Cell):
         return tuple(layer.initial() for layer in self.layers())
 
     @property
+    def feedforward(self) -> int:
+        """How many times as wide as a layer the feed-forward part behind it is; 0 where there is none."""
+        if self.feeds is None:
+            return 0
+        size, units = self.feeds[0].out_weight.shape[-2:]
+        return units // size
+
+    @property
     def streamed(self) -> tuple[StreamedLayer, ...]:
         """What a compiled stream takes of its layers, where nothing stands between them."""
         dropping = self.drop is not None and self.drop.key is not None
-        if self.norms is not None or self.residual or self.softmax or dropping:
+        if self.norms is not None or self.residual or self.softmax or self.feeds is not None or dropping:
             raise AttributeError("a stack with more between its layers than their outputs has no compiled stream.")
         return tuple(layer for cell in self.cells for layer in own(cell, "streamed"))
 
@@ -97,10 +112,10 @@ class Stack(Cell):
     def output(self, state: State) -> Float[Array, " output"]:
         """What the last layer shows, with what those below show where there are residual connections."""
         if not self.residual:
-            return self.cells[-1].output(state[-1])
-        shown = self.cells[0].output(state[0])
-        for layer, h in zip(self.cells[1:], state[1:], strict=False):
-            shown = shown + layer.output(h)
+            return self._feed(len(state) - 1, self.cells[-1].output(state[-1]))
+        shown = self._feed(0, self.cells[0].output(state[0]))
+        for number, (layer, h) in enumerate(zip(self.cells[1:], state[1:], strict=False), 1):
+            shown = self._feed(number, shown + layer.output(h))
         return shown
 
     def layers(self) -> tuple[Cell, ...]:
@@ -122,8 +137,14 @@ class Stack(Cell):
             inputs = shown if number == 0 else jax.vmap(lambda y, n=number: self._enter(n, y))(shown)
             outputs, final = layer.read(inputs, valid, strategy)
             shown = shown + outputs if self.residual and number else outputs
+            if self.feeds is not None:
+                shown = jax.vmap(self.feeds[number])(shown)
             finals.append(final)
         return Read(shown, tuple(finals))
+
+    def _feed(self, number: int, shown: Float[Array, " size"]) -> Float[Array, " size"]:
+        """What the feed-forward part behind layer `number` makes of what is shown."""
+        return shown if self.feeds is None else self.feeds[number](shown)
 
     def _enter(self, number: int, below: Float[Array, " size"]) -> Float[Array, " size"]:
         """What layer `number` reads of what those below show."""
@@ -132,6 +153,20 @@ class Stack(Cell):
         if self.softmax:
             below = jax.nn.softmax(below)
         return below if self.drop is None else _apart(self.drop, number)(below)
+
+
+def _feeds(layers: tuple, factor: int, key: PRNGKeyArray | None) -> tuple[FeedForward, ...] | None:
+    """One for every layer, `factor` times as wide inside as what the layer shows."""
+    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 0:
+        raise HiddenStateError(f"feedforward is {factor!r}; it must be a whole number of at least 0.")
+    if factor == 0:
+        return None
+    if key is None:
+        raise HiddenStateError(f"feedforward is {factor}, so the stack draws weights of its own; give it a key.")
+    keys = jax.random.split(key, len(layers))
+    return tuple(
+        FeedForward(layer.output_size, factor * layer.output_size, key=k) for layer, k in zip(layers, keys, strict=True)
+    )
 
 
 def _apart(drop: Dropout, number: int) -> Dropout:

@@ -12,9 +12,9 @@ from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import HiddenStateError, Pairs, Sequences, recipe
 from hiddenstate.heads import head_for
 from hiddenstate.networks.build import (
-    BETWEEN,
     CELLS,
     HEAD_OPTIONS,
+    STACKED,
     Layer,
     body_of,
     layers_alike,
@@ -106,7 +106,7 @@ def _bodies(name: str, hidden: int, layers: int, options: dict[str, Any], source
     """What makes the encoder and the decoder, from how many numbers each reads and in which directions."""
     if name not in CELLS:
         raise HiddenStateError(f"cell is {name!r}; it must be one of {', '.join(CELLS)}.")
-    between = {option: options.pop(option) for option in BETWEEN if option in options}
+    between = {option: options.pop(option) for option in STACKED if option in options}
     taken = inspect.signature(CELLS[name].__init__).parameters
     if "time_constants" in taken:
         options.setdefault("time_constants", time_constants_for(sources))

@@ -24,8 +24,9 @@ SEQUENCE, PARALLEL = "in sequence", "in parallel"
 class Config:
     """Sizes. `text` is the path of a text file; without one the text is that of Alice's Adventures in Wonderland.
 
-    `ways` are cells with how they run over time, to be timed. `copying` and `parity` name networks: a cell and its
-    number of layers. The first of `parity_lengths` is learned.
+    `ways` are cells with how they run over time, to be timed. `text_networks` are cells with how wide a feed-forward
+    part behind each of `text_layers` layers is, in widths of a layer, 0 for none. `copying` and `parity` name
+    networks: a cell and its number of layers. The first of `parity_lengths` is learned.
     """
 
     ways: tuple[tuple[str, str], ...]
@@ -34,7 +35,7 @@ class Config:
     hidden: int
     repeats: int
     text: str | None
-    text_cells: tuple[str, ...]
+    text_networks: tuple[tuple[str, int], ...]
     text_hidden: int
     text_layers: int
     text_steps: int
@@ -62,7 +63,7 @@ QUICK = Config(
     hidden=32,
     repeats=5,
     text=None,
-    text_cells=("gru", "mingru"),
+    text_networks=(("gru", 0), ("mingru", 0), ("mingru", 2)),
     text_hidden=48,
     text_layers=2,
     text_steps=200,
@@ -96,7 +97,7 @@ FULL = Config(
     hidden=64,
     repeats=5,
     text=None,
-    text_cells=("gru", "lstm", "mingru", "minlstm"),
+    text_networks=tuple((cell, times) for times in (0, 2) for cell in ("gru", "lstm", "mingru", "minlstm")),
     text_hidden=64,
     text_layers=3,
     text_steps=600,
@@ -120,14 +121,15 @@ FULL = Config(
 
 def run(config: Config, notebook: Notebook, *, key: PRNGKeyArray) -> Tables:
     """Times, then text, copying and parity, one network after the other."""
-    notebook.expect(len(config.lengths) + 1 + len(config.text_cells) + len(config.copying) + len(config.parity))
+    notebook.expect(len(config.lengths) + 1 + len(config.text_networks) + len(config.copying) + len(config.parity))
     time_key, exact_key, text_key, copying_key, parity_key = jr.split(key, 5)
     tables: Tables = {name: [] for name in ("times", "text_curves", "text", "copying_curves", "copying", "parity")}
     for length in config.lengths:
         tables["times"] += notebook.part(f"a gradient at length {length}", lambda n=length: _times(config, n, time_key))
     tables |= notebook.part("the same in parallel, and parameters", lambda: _exact(config, exact_key))
-    for cell in config.text_cells:
-        _add(tables, notebook.part(f"text by {cell}", lambda cell=cell: _text(config, cell, text_key)))
+    for cell, times in config.text_networks:
+        named = label(cell, config.text_layers, times)
+        _add(tables, notebook.part(f"text by {named}", lambda c=cell, n=times: _text(config, c, n, text_key)))
     for cell, layers in config.copying:
         found = notebook.part(
             f"selective copying by {label(cell, layers)}", lambda c=cell, n=layers: _copying(config, c, n, copying_key)
@@ -169,7 +171,7 @@ def _minimal(config: Config) -> tuple[str, ...]:
     return tuple(cell for cell, way in config.ways if way == PARALLEL)
 
 
-def _text(config: Config, cell: str, key: PRNGKeyArray) -> Tables:
+def _text(config: Config, cell: str, feedforward: int, key: PRNGKeyArray) -> Tables:
     method = SGD(
         steps=config.text_steps,
         batch_size=32,
@@ -180,7 +182,9 @@ def _text(config: Config, cell: str, key: PRNGKeyArray) -> Tables:
         buckets=1,
     )
     parts = text_parts(config.text, config.text_piece)
-    return learn_text(cell, config.text_layers, config.text_hidden, parts, method, config.text_seeds, key=key)
+    return learn_text(
+        cell, config.text_layers, config.text_hidden, parts, method, config.text_seeds, feedforward=feedforward, key=key
+    )
 
 
 def _copying(config: Config, cell: str, layers: int, key: PRNGKeyArray) -> Tables:

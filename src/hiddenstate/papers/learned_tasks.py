@@ -16,14 +16,16 @@ from hiddenstate.inference import predictive
 from hiddenstate.learn import SGD, Fits, evaluate, fit_seeds, score
 
 
-def stacked(layers: int, hidden: int) -> dict[str, Any]:
+def stacked(layers: int, hidden: int, feedforward: int = 0) -> dict[str, Any]:
     """The options of `hs.build` for so many layers: from two on with residual connections and normalisation."""
-    return {"hidden": hidden, **({} if layers == 1 else {"layers": layers, "residual": True, "norm": True})}
+    between = {} if layers == 1 else {"layers": layers, "residual": True, "norm": True}
+    return {"hidden": hidden, **between, **({"feedforward": feedforward} if feedforward else {})}
 
 
-def label(cell: str, layers: int) -> str:
+def label(cell: str, layers: int, feedforward: int = 0) -> str:
     """What a network is called in tables."""
-    return cell if layers == 1 else f"{cell} ({layers} layers)"
+    parts = [f"{layers} layers"] * (layers > 1) + ["feed-forward"] * (feedforward > 0)
+    return f"{cell} ({', '.join(parts)})" if parts else cell
 
 
 def text_parts(path: str | None, piece: int) -> tuple[Sequences, Sequences, Sequences]:
@@ -44,12 +46,14 @@ def learn_text(
     method: SGD,
     seeds: int,
     *,
+    feedforward: int = 0,
     key: PRNGKeyArray,
 ) -> dict[str, list[dict[str, Any]]]:
     """The loss on new text while a network learns, and in the end: nats per character."""
     train, watched, judged = parts
-    fits = _learned(cell, layers, hidden, train, watched, method, seeds, key)
-    name = label(cell, layers)
+    options = stacked(layers, hidden, feedforward)
+    fits = _learned(cell, options, train, watched, method, seeds, key)
+    name = label(cell, layers, feedforward)
     scores = []
     for seed, model in enumerate(fits.models):
         found = score(model, judged)
@@ -80,7 +84,7 @@ def learn_copying(
     train, watched, judged, learn_key = _pairs(
         lambda n, k: tasks.selective_copying(**size, sequences=n, key=k).pairs, sequences, key
     )
-    fits = _learned(cell, layers, hidden, train, watched, method, seeds, learn_key)
+    fits = _learned(cell, stacked(layers, hidden), train, watched, method, seeds, learn_key)
     name = label(cell, layers)
     return {
         "copying_curves": _curve(name, fits),
@@ -105,7 +109,7 @@ def learn_parity(
     """
     draw = lambda length: lambda n, k: tasks.parity(length=length, sequences=n, key=k).pairs  # noqa: E731
     train, watched, _, learn_key = _pairs(draw(lengths[0]), sequences, key)
-    fits = _learned(cell, layers, hidden, train, watched, method, seeds, learn_key)
+    fits = _learned(cell, stacked(layers, hidden), train, watched, method, seeds, learn_key)
     judged = draw(lengths[-1])(200, jr.fold_in(learn_key, lengths[-1]))
     rows = []
     for seed, model in enumerate(fits.models):
@@ -125,9 +129,9 @@ def _pairs(draw: Any, sequences: int, key: PRNGKeyArray) -> tuple[Pairs, Pairs, 
 
 
 def _learned(
-    cell: str, layers: int, hidden: int, train: Any, watched: Any, method: SGD, seeds: int, key: PRNGKeyArray
+    cell: str, options: dict[str, Any], train: Any, watched: Any, method: SGD, seeds: int, key: PRNGKeyArray
 ) -> Fits:
-    make = lambda key: build(cell, train, key=key, **stacked(layers, hidden))  # noqa: E731
+    make = lambda key: build(cell, train, key=key, **options)  # noqa: E731
     return fit_seeds(make, train, method, key=key, seeds=seeds, validation=watched, progress=False)
 
 

@@ -34,7 +34,7 @@ for number, head in enumerate(head for head in HEADS if head not in ("categorica
     make = network("vanilla", head, "learned")
     CASES[f"vanilla, {head}"] = Case("vanilla", make, HEADS[head][1], precisions=turn(number))
 
-BETWEEN = ({}, {"residual": True}, {"norm": True, "residual": True}, {"softmax": True})
+BETWEEN = ({}, {"residual": True}, {"norm": True, "residual": True, "feedforward": 2}, {"softmax": True})
 for number, name in enumerate(name for name in CELLS if name in hs.recipe_names()):
     for learned in (False, True):  # stacks in one precision each, heads and what is between layers by turns
         head = ("categorical", "gaussian")[(number + learned) % 2]

@@ -137,7 +137,7 @@ def stack(cell, head, initial: str, inputs: int = 0, **between):
     def make(key):
         width = HEADS[head][0](1, key).encoded_size
         below = CELLS[cell](width + inputs, key)
-        body = hs.Stack([below, CELLS[cell](below.output_size, jr.fold_in(key, 1))], **between)
+        body = hs.Stack([below, CELLS[cell](below.output_size, jr.fold_in(key, 1))], **between, key=jr.fold_in(key, 2))
         top = HEADS[head][0](body.output_size + inputs, key)
         return perturbed(hs.RNN(body, top, initial=initial, inputs=inputs), key)
 
