@@ -25,6 +25,11 @@ def test_a_file_is_read_as_fit_read_it(run, tmp_path, case):
     for command in (["score"], ["forecast", "--horizon", "2", "--samples", "5", "--out", tmp_path / "f.csv"]):
         result = run(command[0], model, data, *command[1:])
         assert result.exit_code == 0 and said in result.stderr, result.output
+    if case != "bare":  # which has no names for the columns of sequences and steps
+        drawn = tmp_path / ("drawn.txt" if case == "lines" else "drawn.csv")
+        assert run("sample", model, "--length", 3, "-n", 4, "--out", drawn).exit_code == 0
+        again = run("score", model, drawn)
+        assert again.exit_code == 0 and "4 sequences of 3 steps" in again.stderr, again.output
     decoded = run("decode", model, data, "--out", tmp_path / "d.csv")
     assert decoded.exit_code == 0 and said in decoded.stderr, decoded.output
 

@@ -95,3 +95,21 @@ def test_no_components_and_no_weights_are_refused():
         Mixture(family_of(head), 2, key=KEY)
     with pytest.raises(HiddenStateError, match="has no weights"):
         family_of(head)(jnp.zeros(HIDDEN))
+
+
+def test_a_mixture_of_symbols_has_their_probabilities_and_entropy():
+    mixture = Mixture(Categorical(HIDDEN, 3, key=KEY), 2, key=KEY)
+    logits, each = np.array([0.3, -0.4]), np.array([[0.1, 1.2, -0.7], [0.8, -0.2, 0.5]])
+    distribution = mixture.distribution(jnp.asarray(np.concatenate([logits, each.ravel()])))
+    probs = np.exp(log_softmax(logits)) @ np.exp(log_softmax(each, axis=1))
+    np.testing.assert_allclose(distribution.probs, probs, rtol=1e-12)
+    np.testing.assert_allclose(distribution.entropy(), stats.entropy(probs), rtol=1e-12)
+    assert repr(distribution).startswith("<mixture of 2 Categorical")
+
+
+def test_a_mixture_of_numbers_has_neither_and_says_so():
+    mixture = Mixture(Gaussian(HIDDEN, None, key=KEY), 2, key=KEY)
+    distribution = mixture.distribution(jnp.zeros(6))
+    assert not hasattr(distribution, "probs")
+    with pytest.raises(HiddenStateError, match="has no closed form; take the mean of -log_prob over samples"):
+        distribution.entropy()

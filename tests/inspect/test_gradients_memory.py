@@ -54,6 +54,16 @@ def test_symbols_are_remembered_to_the_last_bit_or_not_at_all():
     assert found.r_squared is None
 
 
+def test_no_state_remembers_more_of_a_symbol_than_it_holds():
+    """Of few sequences the held-out ones have other symbols than those that were learned from."""
+    draws = np.random.default_rng(2).choice(3, size=(8, 12), p=[0.8, 0.1, 0.1])
+    draws[5:] = np.random.default_rng(3).choice(3, size=(3, 12))
+    model = linear_network(np.eye(3, k=-3), np.eye(3), hs.heads.Categorical(3, 3, key=jr.key(1)))
+    for seed in range(6):
+        found = gradients.memory(model, hs.Sequences.of(list(draws)), [1], key=jr.key(seed))
+        assert found.bits[0] <= np.log2(3)
+
+
 def test_wrong_data_are_refused_in_words(white):
     model = linear_network(np.eye(1), np.eye(1), hs.heads.Gaussian(1, None, key=jr.key(1)))
     with pytest.raises(hs.HiddenStateError, match="lags go from 1 to 1000; they must lie between 1 and 999"):

@@ -133,6 +133,18 @@ def test_curves_settle_where_they_stay():
     assert settled(np.arange(8.0), 0.1)[1] is None
 
 
+def test_steps_that_few_sequences_reach_are_not_judged():
+    """One long sequence of other symbols does not move what the curves settle to."""
+    random = np.random.default_rng(0)
+    rows = [random.integers(0, 2, n) for n in (10, 12, 12, 10, 12, 12, 10)] + [np.zeros(40, int)]
+    model = hs.build("hmm", hs.Sequences.of(rows), states=2, key=jr.key(0))
+    found = synchronisation(model, hs.Sequences.of(rows))
+    assert found.judged == 12 and len(found.frame) == 40
+    counts, costs = found.frame["sequences"].to_numpy(), found.frame["cross_entropy"].to_numpy()
+    due = np.average(costs[9:12], weights=counts[9:12])
+    assert counts[9:12].tolist() == [8, 5, 5] and found.entropy_rate == pytest.approx(due)
+
+
 def test_real_numbers_have_costs_but_no_entropies_of_symbols():
     data = np.random.default_rng(0).normal(size=(6, 5, 1))
     found = synchronisation(hs.build("gru", hs.Sequences.padded(data), hidden=2, key=jr.key(0)), data)

@@ -192,6 +192,14 @@ def test_a_constant_column_stays_proper():
     np.testing.assert_allclose(result.model.emission.covariances, 0.01, rtol=1e-6)
 
 
+def test_a_constant_column_of_whole_numbers_stays_proper_too():
+    model = hs.build("linear-gaussian", hs.Sequences.padded(np.full((1, 6, 1), 5)), states=1, key=jr.key(0))
+    real, whole = (np.full((1, 6, 1), 5, kind) for kind in (float, int))
+    fits = [hs.fit(model, hs.Sequences.padded(data), EM(iterations=20), key=jr.key(0)).model for data in (real, whole)]
+    one, other = (hs.log_prob(fitted, real) for fitted in fits)
+    np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
 def test_impossible_data_are_named():
     model = coins()
     model = Coins(model.weights, model.probs.at[:, 2].set(0))

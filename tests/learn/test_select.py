@@ -50,6 +50,15 @@ def test_it_finds_three_states(data, criterion):
         assert "whole sequences, held out in 3 folds" in found.said
 
 
+@pytest.mark.parametrize("model", quick(["linear-gaussian", "slds"], 2))
+def test_models_that_start_several_times_are_held_out_too(model):
+    """Folds are padded to one shape by sequences without steps, of which no start may be made."""
+    data = hs.Sequences.padded(np.random.default_rng(0).normal(size=(6, 9)))
+    method = EM(iterations=2, restarts=2, start="kmeans")
+    found = select([(model, {"states": 2})], data, criterion="cv", folds=2, method=method, key=jr.key(0))
+    assert np.isfinite(found.candidates[0].criterion)
+
+
 @pytest.mark.slow
 def test_one_long_sequence_is_predicted_part_by_part(true):
     """Rolling origin: the scores are those of models that saw nothing but the past."""

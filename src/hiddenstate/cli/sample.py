@@ -31,7 +31,8 @@ def sample(
 ) -> None:
     """Draw new sequences from a model.
 
-    Models of text write text; all others a table with a row for each step.
+    Models of text write text; all others a table with a row for each step, or for
+    each sequence where the data that the model learned from had one.
 
     [bold]Example:[/bold] hiddenstate sample alice.safetensors --length 300 --n 3
     """  # fmt: skip
@@ -40,7 +41,7 @@ def sample(
     import hiddenstate as hs
     from hiddenstate.cli.future import read_future
     from hiddenstate.data import to_text
-    from hiddenstate.report.tables import check_ending, sequence_table, to_csv, write_table, write_text
+    from hiddenstate.report.tables import check_ending, table_as_read, to_csv, write_table, write_text
 
     check_outputs(out, reads=[model, future])
     network = load_sequence_model(model, "sample")
@@ -53,15 +54,19 @@ def sample(
     with busy("drawing"):
         drawn = hs.sample(network, length, key=jr.key(seed), n=n, inputs=inputs)
     if out is None:
-        say("\n\n".join(to_text(drawn)) if is_text else to_csv(sequence_table(drawn)).rstrip("\n"))
+        say(
+            "\n\n".join(to_text(drawn))
+            if is_text
+            else to_csv(table_as_read(drawn), drawn.schema.separator).rstrip("\n")
+        )
         return
     if as_text:
         write_text("\n".join(to_text(drawn)) + "\n", out)
         say(f"{plural(n, 'sequence')} in {out}")
         return
     with busy("writing"):
-        table = sequence_table(drawn)
-        write_table(table, out)
+        table = table_as_read(drawn)
+        write_table(table, out, drawn.schema.separator)
     say(f"{plural(n, 'sequence')} in {out}")
-    if n > 1 and drawn.schema.sequence is None:
+    if n > 1 and drawn.schema.sequence is None and not drawn.schema.wide:
         note(f"give --sequence {table.columns[0]} to commands that read them, or they take all rows for one sequence")

@@ -79,6 +79,34 @@ class Schema:
         return () if self.scalar else (len(self.columns),)
 
 
+def contradiction(made_for: Schema, given: Schema) -> str | None:
+    """Why data of one schema are not what a model was made for by another, or None where they may be.
+
+    Plain arrays have neither names nor symbols of their own, and a kind that follows from their numbers: what such data
+    do not say is no contradiction. A name that stands at another place is one, and so are other symbols.
+    """
+    if made_for.columns == given.columns:
+        return None
+    places = {column.name: number for number, column in enumerate(made_for.columns)}
+    for number, (own, other) in enumerate(zip(made_for.columns, given.columns, strict=False)):
+        if places.get(other.name, number) != number:
+            return f"column {number + 1} is {other.name!r}, but the model was made for {own.name!r} there"
+        if other.symbols is not None and own.kind != "symbol":
+            return f"{other.name!r} holds symbols ({_some(other)}), but the model was made for {_NUMBERS[own.kind]}"
+        if other.symbols is not None and own.symbols is not None and other.symbols != own.symbols[: other.size]:
+            return f"{other.name!r} holds the symbols {_some(other)}, but the model was made for {_some(own)}"
+    return None
+
+
+_SHOWN = 5
+_NUMBERS = {"real": "real numbers", "count": "counts", "bit": "bits"}
+
+
+def _some(column: Column) -> str:
+    symbols = column.symbols or ()
+    return ", ".join(repr(s) for s in symbols[:_SHOWN]) + (", ..." if len(symbols) > _SHOWN else "")
+
+
 def infer_schema(values: np.ndarray, lengths: np.ndarray, observed: np.ndarray | None = None) -> Schema:
     """The schema that plain arrays imply.
 

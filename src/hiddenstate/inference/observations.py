@@ -1,5 +1,6 @@
 """From what a caller gave to what a model takes, or a sentence that says what is wrong."""
 
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, overload
@@ -19,12 +20,14 @@ from hiddenstate.core import (
     PairArrays,
     Pairs,
     Remembered,
+    Schema,
     SequenceModel,
     Sequences,
     dtype_of,
     has,
     name_of,
 )
+from hiddenstate.core.schema import contradiction
 from hiddenstate.core.sequences import Arrays
 
 
@@ -72,8 +75,22 @@ def sequences_for(model: SequenceModel, data: Any) -> Sequences:
     return data
 
 
+def check_model(model: Any) -> None:
+    """Raise the sentence that says what to give in place of what is no model."""
+    if isinstance(model, eqx.Module):
+        return
+    if isinstance(model, str | os.PathLike):
+        raise HiddenStateError(f"model is {str(model)!r}; it must be a model, such as hs.load(path) reads from a file.")
+    if isinstance(model, Sequences | Pairs | np.ndarray | jax.Array | list | tuple):
+        raise HiddenStateError(f"model is {type(model).__name__}; the model comes first, then the data.")
+    if isinstance(getattr(model, "model", None), eqx.Module):
+        raise HiddenStateError(f"model is a {type(model).__name__}; give the model that it holds, its .model.")
+    raise HiddenStateError(f"model is a {type(model).__name__}; it must be a model, such as hs.build gives.")
+
+
 def refuse_conditional(model: Any) -> None:
     """Raise the sentence that says why a model that answers has no distribution over sequences."""
+    check_model(model)
     if isinstance(model, ConditionalModel):
         raise HiddenStateError(
             f"{name_of(model)} answers what it reads: it gives probabilities to answers, not to what it reads or to "
@@ -117,6 +134,7 @@ def data_for(model: SequenceModel | ConditionalModel, data: Any, given: int = 0)
 
     Of sequences the first `given` steps are context (see `Sequences.given`).
     """
+    check_model(model)
     if not isinstance(model, ConditionalModel):
         return sequences_for(model, data).given(given)
     if given:
@@ -150,6 +168,7 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
             f"each observation has shape {data.event_shape}, but {name_of(model)} predicts observations of shape "
             f"{distribution.event_shape}.{hint}"
         )
+    _check_schema(model.schema, data)
     if data.observed is not None and not has(model, "prepare_partial"):
         sequence, step = (int(i) for i in np.argwhere(~data.observed)[0][:2])
         raise MissingDataError(
@@ -166,6 +185,7 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
 def check_sources(model: ConditionalModel, data: Sequences) -> None:
     """Raise the sentence that says why `model` cannot read `data`, if it cannot."""
     _check_form(model, data, form_of(model, "source_form"), "source", "reads")
+    _check_schema(model.schema, data)
     if data.observed is not None:
         sequence, step = (int(i) for i in np.argwhere(~data.observed)[0][:2])
         raise MissingDataError(
@@ -183,6 +203,7 @@ def check_targets(model: ConditionalModel, pairs: Pairs) -> None:
     if pairs.targets.context is not None:
         raise DataError("the targets have a context, which only sequences can have; say what not to score by missing=.")
     _check_form(model, pairs.targets, form_of(model, "target_form"), "target", "answers with")
+    _check_schema(model.target_schema, pairs.targets)
     if pairs.targets.observed is not None and has(model, "decoder_start"):
         pair, step = (int(i) for i in np.argwhere(~pairs.targets.observed)[0][:2])
         raise MissingDataError(
@@ -234,6 +255,15 @@ def _check_form(model: ConditionalModel, data: Sequences, form: Form | None, wha
     if form is not None:
         known = _known(data).reshape(*data.shape[:2], *form.shape)  # a flat form takes any shape of as many entries
         check_support(form.support, known, data.valid, data.names, what)
+
+
+def _check_schema(made_for: Schema | None, data: Sequences) -> None:
+    """Raise DataError if the columns are not those that the model was made for, as far as the data tell."""
+    if made_for is None or made_for is data.schema:
+        return
+    why = contradiction(made_for, data.schema)
+    if why is not None:
+        raise DataError(f"{why}. Read a file with hs.read(..., schema=model.schema).")
 
 
 def _check_inputs(model: SequenceModel | ConditionalModel, data: Sequences) -> None:

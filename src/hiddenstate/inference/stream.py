@@ -27,7 +27,7 @@ from hiddenstate.core import (
 )
 from hiddenstate.core.storage import read_tensors, write_tensors
 from hiddenstate.inference.awaited import await_, awaited
-from hiddenstate.inference.observations import describe, fits, form_of, prototype, within
+from hiddenstate.inference.observations import check_model, describe, fits, form_of, prototype, within
 from hiddenstate.inference.stepping import Stepper
 
 _FORMAT = 1
@@ -59,6 +59,7 @@ class Stream:
     """
 
     def __init__(self, model: SequenceModel | ConditionalModel, *, streams: int | None = None):
+        check_model(model)
         if has(model, "decoder_start"):
             raise HiddenStateError(
                 f"{name_of(model)} writes its answer when it has read a whole sequence, and a stream has no end that "

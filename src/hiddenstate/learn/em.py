@@ -155,8 +155,9 @@ class EM(Method):
                 "start='given'."
             )
         keys = jr.split(key, self.restarts)
+        told = data[np.flatnonzero(data.lengths)] if (data.lengths == 0).any() else data  # empty ones fill up batches
         return [
-            model if how == "given" else model.restart(data, key=own, how=how)
+            model if how == "given" else model.restart(told, key=own, how=how)
             for how, own in zip([self.start, *others], keys, strict=True)
         ]
 
@@ -227,9 +228,7 @@ class EM(Method):
 
 
 def variance_floor(data: Sequences) -> float:
-    """A small share of the smallest variance of a real column: what no variance of a model need go below."""
-    if not np.issubdtype(data.values.dtype, np.floating):
-        return 0.0
+    """A small share of the smallest variance of a column: what no variance of a model need go below."""
     seen = data.valid.reshape(*data.shape[:2], *[1] * len(data.event_shape))
     if data.observed is not None:
         seen = seen & data.observed

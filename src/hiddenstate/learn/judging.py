@@ -149,10 +149,6 @@ def class_probs(part: Distribution, i: int) -> Any:
         return _pair(part.mean[..., i]) if inner.support is constraints.boolean else None
     if part.support is constraints.boolean:
         return _pair(part.mean)
-    if isinstance(part, dist.MixtureSameFamily):
-        mixing, component = (getattr(d, "probs", None) for d in (part.mixing_distribution, part.component_distribution))
-        if mixing is not None and component is not None:
-            return jnp.einsum("nk,nks->ns", mixing, component)
     probs = getattr(part, "probs", None)
     if probs is not None:
         return probs

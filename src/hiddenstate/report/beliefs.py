@@ -204,7 +204,7 @@ def synchronisation_charts(found: Sequence[Synchronisation]) -> list[Chart]:
     beliefs: list[Layer] = []
     costs: list[Layer] = []
     for number, each in enumerate(found):
-        frame = each.frame
+        frame = each.frame.head(each.judged)
         seen = frame["seen"].to_numpy()
         if each.belief_limit is not None:
             low, high = (frame[name].to_numpy() for name in ("belief_low", "belief_high"))
@@ -217,5 +217,5 @@ def synchronisation_charts(found: Sequence[Synchronisation]) -> list[Chart]:
     if beliefs:
         note = "Lines are means over sequences, bands hold four fifths of them."
         charts.append(Chart("How uncertain the hidden state is", "steps seen", "entropy, nats", beliefs, note=note))
-    note = "Broken lines: the mean of the last quarter of the steps."
+    note = "Broken lines: means of the last quarter of what is shown, which at least a quarter of the sequences reach."
     return [*charts, Chart("What the next observation costs", "steps seen", "nats", costs, note=note)]

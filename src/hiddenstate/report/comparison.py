@@ -9,15 +9,13 @@ from typing import Any, Literal
 import jax
 import numpy as np
 import polars as pl
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from hiddenstate._types import PRNGKeyArray
 from hiddenstate.core import FileError, Pairs, Sequences
 from hiddenstate.core.storage import VERSION
 from hiddenstate.files import save
 from hiddenstate.learn.compare import Comparison, Row
+from hiddenstate.report.columns import print_columns
 from hiddenstate.report.comparison_charts import gain_charts, learning_charts, ranking_charts
 from hiddenstate.report.comparison_page import comparison_page
 from hiddenstate.report.comparison_parts import unit_of
@@ -95,7 +93,6 @@ def _draw_plots(comparison: Comparison, page: Page, folder: Path, form: str) -> 
 
 def print_ranking(comparison: Comparison) -> None:
     """Print the table, best first, baselines dimmed."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     known = comparison.optimal_nats is not None
     measure = comparison.rows[0].measure
     extra = (["above optimal"] if known else []) + ([measure] if measure else [])
@@ -106,27 +103,12 @@ def print_ranking(comparison: Comparison) -> None:
     cells = [_cells(row, comparison.rows[0]) for row in comparison.rows]
     kept = [name not in left_out for name in names]
     columns = dict(compress(zip(names, zip(*cells, strict=True), strict=True), kept))
-    console = Console(highlight=False, markup=False, emoji=False)
-    for name, width in _widths(columns, console.width).items():
-        table.add_column(name, justify="left" if name in WORDS else "right", width=width, overflow="fold")
-    for row, each in zip(comparison.rows, cells, strict=True):
-        table.add_row(*compress(each, kept), style="dim" if row.baseline else "")
-    console.print(table)
-
-
-def _widths(columns: Mapping[str, tuple[str, ...]], room: int) -> dict[str, int]:
-    """How wide each column is: where the room is little words wrap, notes first, so that no number is cut."""
-    widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
-    for name in reversed(WORDS):
-        longest = max((len(word) for cell in columns.get(name, ()) for word in cell.split()), default=0)
-        excess = sum(widths.values()) + 2 * len(widths) - room
-        if name in widths and excess > 0:
-            widths[name] = max(widths[name] - excess, longest, len(name))
-    return widths
+    baselines = [number for number, row in enumerate(comparison.rows) if row.baseline]
+    print_columns(columns, WORDS, spare=("sec", "note"), dim=baselines)
 
 
 def _cells(row: Row, best: Row) -> tuple[str, ...]:
-    behind = "" if row is best else f"{row.difference:.4f} ± {row.difference_error:.4f}"
+    behind = "" if row is best else _with_error(row.difference, row.difference_error)
     notes = ["baseline"] if row.baseline else []
     if row.solved is not None:
         notes += ["solved" if row.solved else "not solved"]
@@ -134,7 +116,7 @@ def _cells(row: Row, best: Row) -> tuple[str, ...]:
         notes += ["not converged"]
     return (
         row.model,
-        f"{row.nats_per_step:.4f} ± {row.standard_error:.4f}",
+        _with_error(row.nats_per_step, row.standard_error),
         behind,
         *([] if row.above_optimal is None else [f"{row.above_optimal:.4f}"]),
         *([] if row.quality is None else [f"{row.quality:.4f}"]),
@@ -142,6 +124,11 @@ def _cells(row: Row, best: Row) -> tuple[str, ...]:
         "<1" if row.seconds < 1 else f"{row.seconds:,.0f}",
         ", ".join(notes),
     )
+
+
+def _with_error(value: float, error: float) -> str:
+    """A number with its standard error, which a single step has not."""
+    return f"{value:.4f} ± {error:.4f}" if np.isfinite(error) else f"{value:.4f}"
 
 
 def _seed_by_seed(scores: Mapping[str, np.ndarray], order: list[str]) -> str:

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from hiddenstate.core import FileError
 from hiddenstate.core.storage import VERSION
 from hiddenstate.files import save
 from hiddenstate.learn.select import Candidate, Selection
 from hiddenstate.report import style
+from hiddenstate.report.columns import print_columns
 from hiddenstate.report.tables import to_csv, to_json, write_text
 
 if TYPE_CHECKING:
@@ -58,18 +56,17 @@ def write_selection(selection: Selection, folder: str | Path, *, about: Mapping[
 
 def print_selection(selection: Selection) -> None:
     """Print the table, best first."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("model", no_wrap=True)
     judged = "held out" if selection.criterion == "cv" else selection.criterion.upper()
-    for name in (judged, "to the best", "log-prob", "parameters", "seconds"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-    noted = not all(row.converged for row in selection.candidates)
-    if noted:
-        table.add_column("note")
-    for row in selection.candidates:
-        note = ("" if row.converged else "not converged",) if noted else ()
-        table.add_row(*_cells(row, selection), *note)
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    names = ["model", judged, "to the best", "log-prob", "parameters", "seconds"]
+    cells = [_cells(row, selection) for row in selection.candidates]
+    if not all(row.converged for row in selection.candidates):
+        names.append("note")
+        cells = [
+            (*each, "" if row.converged else "not converged")
+            for each, row in zip(cells, selection.candidates, strict=True)
+        ]
+    columns = dict(zip(names, zip(*cells, strict=True), strict=True))
+    print_columns(columns, ("model", "note"), spare=("log-prob", "seconds"))
 
 
 def _cells(row: Candidate, selection: Selection) -> tuple[str, ...]:

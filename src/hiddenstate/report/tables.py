@@ -52,6 +52,20 @@ def sequence_table(data: Sequences) -> pl.DataFrame:
     return pl.DataFrame(table, strict=False)
 
 
+def table_as_read(data: Sequences) -> pl.DataFrame:
+    """The table in the form that the data's own file had: a row a sequence where that was wide, else a row a step."""
+    schema = data.schema
+    if not schema.wide:
+        return sequence_table(data)
+    rows = decode_symbols(data) if "symbol" in schema.kinds else [row.tolist() for row in data]
+    names = {schema.sequence: list(data.names)} if schema.sequence is not None else {}
+    steps = {
+        f"t{step + 1}": [row[step] if step < len(row) else None for row in rows]
+        for step in range(int(data.lengths.max()))
+    }
+    return pl.DataFrame(names | steps, strict=False)
+
+
 def step_names(schema: Schema, columns: Iterable[Column]) -> tuple[str, str]:
     """What the columns of sequence and time are called, beside others."""
     taken = [column.name for column in columns]
@@ -67,13 +81,13 @@ def _free(name: str, taken: list[str]) -> str:
 # -- writing -------------------------------------------------------------------------------------------------
 
 
-def write_table(table: pl.DataFrame, path: str | Path) -> None:
-    """Write a table in the form that the path's ending says, whole or not at all."""
+def write_table(table: pl.DataFrame, path: str | Path, separator: str | None = None) -> None:
+    """Write a table in the form that the path's ending says, whole or not at all; CSV with this separator."""
     path = Path(path)
     check_ending(path)
     match path.suffix.lower():
         case ".csv":
-            write_text(to_csv(table), path)
+            write_text(to_csv(table, separator), path)
         case ".json":
             write_text(to_json(table), path)
         case _:
@@ -95,9 +109,9 @@ def write_text(text: str, path: str | Path) -> None:
     write_bytes(path, text.encode())
 
 
-def to_csv(table: pl.DataFrame) -> str:
-    """The table as CSV."""
-    return table.write_csv()
+def to_csv(table: pl.DataFrame, separator: str | None = None) -> str:
+    """The table as CSV, with commas where no other separator is given."""
+    return table.write_csv(separator=separator or ",")
 
 
 def to_json(table: pl.DataFrame) -> str:

@@ -25,6 +25,9 @@ from hiddenstate.inspect.regression import parted, softmax_regression
 TAIL = 0.25
 """What curves settle to is their mean over the last part of the steps."""
 
+REACHED = 0.25
+"""Steps that a smaller share of the sequences reaches are not judged: there a few sequences speak for all."""
+
 QUANTILES = {"low": 0.1, "median": 0.5, "high": 0.9}
 
 
@@ -39,14 +42,16 @@ class Synchronisation:
     next observation, where these are symbols; `cross_entropy`, with `cross_entropy_error`, what the next observation
     costs. A column is all null where there is no such thing. `sequences` says how many reach so far.
 
-    `belief_limit` and `entropy_rate` are the means of `belief_entropy` and `cross_entropy` over the last quarter of the
-    steps. `belief_after` and `prediction_after` are the numbers of steps to be seen from which on each mean stays
-    within `tolerance` nats of that, but for two of its standard errors; None where it does not before the last quarter.
-    `name` says whose belief it is, and how it was had.
+    The first `judged` rows are those that at least a quarter of the sequences reach; `belief_limit` and `entropy_rate`
+    are the means of `belief_entropy` and `cross_entropy` over the last quarter of these, in which every observation
+    counts the same. `belief_after` and `prediction_after` are the numbers of steps to be seen from which on each mean
+    stays within `tolerance` nats of that, but for two of its standard errors; None where it does not before that
+    quarter. `name` says whose belief it is, and how it was had.
     """
 
     name: str
     frame: pl.DataFrame
+    judged: int
     tolerance: float
     belief_limit: float | None
     entropy_rate: float
@@ -224,19 +229,24 @@ def _symbol_log_probs(model: SequenceModel, data: Sequences) -> np.ndarray | Non
 
 
 def _summed_up(name: str, frame: pl.DataFrame, tolerance: float) -> Synchronisation:
+    reach = frame["sequences"].to_numpy()
+    judged = int((reach >= REACHED * reach[0]).sum())  # it only falls
+    rows = frame.head(judged)
+
     def settles(column: str) -> tuple[Any, int | None]:
-        if frame[column].is_null().all():
+        if rows[column].is_null().all():
             return None, None
-        return settled(frame[column].to_numpy(), tolerance + 2 * frame[f"{column}_error"].fill_null(0.0).to_numpy())
+        near = tolerance + 2 * rows[f"{column}_error"].fill_null(0.0).to_numpy()
+        return settled(rows[column].to_numpy(), near, reach[:judged])
 
     (limit, after), (rate, prediction_after) = settles("belief_entropy"), settles("cross_entropy")
-    return Synchronisation(name, frame, tolerance, limit, rate, after, prediction_after)
+    return Synchronisation(name, frame, judged, tolerance, limit, rate, after, prediction_after)
 
 
-def settled(curve: np.ndarray, tolerance: Any) -> tuple[float, int | None]:
+def settled(curve: np.ndarray, tolerance: Any, weights: np.ndarray | None = None) -> tuple[float, int | None]:
     """The mean of the last quarter of a curve, and from which place on it stays so near: None if not before that."""
     tail = len(curve) - max(1, round(TAIL * len(curve)))
-    limit = float(curve[tail:].mean())
+    limit = float(np.average(curve[tail:], weights=None if weights is None else weights[tail:]))
     far = np.flatnonzero(np.abs(curve - limit) > tolerance)
     place = int(far[-1]) + 1 if len(far) else 0
     return limit, place if place <= tail else None

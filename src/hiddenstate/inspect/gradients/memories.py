@@ -25,8 +25,9 @@ class Memory:
     state explains: 1 is all, 0 what the mean does, and a little below zero is nothing. For symbols `accuracy` is how
     often softmax regression on the state names :math:`x_{t-k}` (with a small share of how frequent symbols are, so that
     none is impossible), `chance` how often the most frequent symbol is right, and `bits` how many bits the regression
-    saves against knowing only how frequent symbols are: a bound from below on the information that the state holds of
-    :math:`x_{t-k}`, up to what the held-out steps leave open. What does not apply is None.
+    saves against knowing only how frequent symbols are in the held-out steps themselves, so that it is never more than
+    a symbol holds: a bound from below on the information that the state has of :math:`x_{t-k}`, up to what the held-out
+    steps leave open. What does not apply is None.
     """
 
     lags: np.ndarray
@@ -92,6 +93,8 @@ def _of_symbols(
     doubt = symbols / (len(hidden) + symbols)  # so many steps were seen: none of them makes a symbol impossible
     log_probs = np.logaddexp(np.log1p(-doubt) + log_probs, np.log(doubt * shares))
     said = np.take_along_axis(log_probs, truth[..., None], axis=-1)[..., 0]
-    saved = (said - np.log(shares)[truth]).mean(axis=0) / np.log(2)
+    frequent = np.eye(symbols)[truth].mean(axis=0)
+    doubtful = -(frequent * np.log(np.where(frequent > 0, frequent, 1.0))).sum(axis=-1)
+    saved = (said.mean(axis=0) + doubtful) / np.log(2)
     accuracy = (log_probs.argmax(axis=-1) == truth).mean(axis=0)
     return Memory(lags, len(held), accuracy=accuracy, chance=float((truth == shares.argmax()).mean()), bits=saved)
