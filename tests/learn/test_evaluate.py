@@ -159,6 +159,9 @@ def test_records_are_judged_by_column():
     )
     assert found.columns["wet"].brier[0] == pytest.approx(0.5) and found.columns["temp"].crps[0] > 0
     assert found.frame()["accuracy"].null_count() == 1
+    score, *columns = str(found).splitlines()
+    assert score == str(found.score) and [line.split(":")[0] for line in columns] == ["sky", "temp", "wet"]
+    assert f"crps {found.columns['temp'].crps[0]:.4g}" in columns[1] and "accuracy" not in columns[1]
     with pytest.raises(hs.HiddenStateError, match="there are 3 columns"):
         _ = found.only
 

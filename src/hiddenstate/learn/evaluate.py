@@ -76,7 +76,7 @@ class Predicted:
     counts: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """How good a model's probabilities are: its `score`, and for each of the `columns` what fits its kind.
 
@@ -99,6 +99,16 @@ class Evaluation:
         if len(self.columns) != 1:
             raise HiddenStateError(f"there are {len(self.columns)} columns; take one of .columns by its name.")
         return next(iter(self.columns.values()))
+
+    def __repr__(self) -> str:
+        """The score, and a line for each column and each number of steps ahead."""
+        lines = [str(self.score)]
+        for row in self.frame().iter_rows(named=True):
+            ahead = f", {row['ahead']} ahead" if self.horizon > 1 else ""
+            measures = {name: value for name, value in row.items() if name not in ("column", "ahead", "count")}
+            said = ", ".join(f"{name} {value:.4g}" for name, value in measures.items() if value is not None)
+            lines.append(f"{row['column']}{ahead}: {said.replace('_', ' ')}")
+        return "\n".join([*lines, *(f"{name}: not judged" for name in self.unjudged)])
 
     def frame(self) -> pl.DataFrame:
         """A row for each column and each number of steps ahead."""

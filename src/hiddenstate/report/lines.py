@@ -143,4 +143,4 @@ def _listed(array: Any) -> Any:
 
 
 def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return value + 0.0 if math.isfinite(value) else None  # which makes zero of -0.0
