@@ -56,7 +56,7 @@ def test_kinds_say_what_numbers_are(save):
 def test_a_schema_is_followed(save):
     schema = hs.read(save(values=np.array([[0, 3]]))).schema
     assert hs.read(save(values=np.array([[0, 1]])), schema=schema).schema == schema
-    with pytest.raises(DataError, match="sequence 0 holds 4 at step 1 of column 'x', which is symbol"):
+    with pytest.raises(DataError, match="sequence 0 holds 4 at step 2 of column 'x', which is symbol"):
         hs.read(save(values=np.array([[0, 4]])), schema=schema)
     with pytest.raises(DataError, match="there are 1 inputs, but the schema says 0"):
         hs.read(save(values=np.array([[0, 1]]), inputs=np.zeros((1, 2))), schema=schema)
@@ -78,7 +78,7 @@ def test_a_schema_is_followed(save):
         ({"values": np.zeros((1, 2)), "lengths": np.array([3])}, {}, DataError, r"lengths\[0\] is 3"),
         ({"values": np.zeros((1, 2)), "inputs": np.full((1, 2), "a")}, {}, DataError, "inputs"),
         ({"a": np.zeros(3), "b": np.zeros((3, 2))}, {}, DataError, "sequence 1 has observations of shape"),
-        ({"values": np.array([[0.5]])}, {"kinds": "count"}, DataError, "holds 0.5 at step 0"),
+        ({"values": np.array([[0.5]])}, {"kinds": "count"}, DataError, "holds 0.5 at step 1"),
         ({"values": np.array([[2]])}, {"kinds": "bit"}, DataError, "whole numbers from 0 to 1"),
         ({"values": np.array([[2]])}, {"kinds": {"y": "bit"}}, DataError, "kinds names 'y'"),
         (

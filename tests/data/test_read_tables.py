@@ -282,7 +282,7 @@ CASES = [
     ("t.csv", "t,x\nJan 1,2\nFeb 1,4\n", {"time": "t"}, DataError, "'Jan 1', a time whose order is unknown"),
     ("t.csv", "id,x\na,2\n,4\n", {"sequence": "id"}, DataError, "row 2 has no value in 'id'"),
     ("t.csv", "x,u\n1.5,2\n2.5,\n", {"inputs": "u"}, DataError,
-     "inputs of sequence 0 are not finite at step 1"),
+     "inputs of sequence 0 are not finite at step 2"),
     ("t.csv", "x,u\n1.5,a\n2.5,\n", {"inputs": "u"}, DataError, "column 'u' has no value at row 2"),
     ("t.csv", "a,b\n1,2\n,\n", {"wide": True}, DataError, "row 2 of .* is empty"),
     ("t.csv", "a,b\n1,2\n", {"wide": True, "time": "a"}, DataError, "the wide form takes no time"),

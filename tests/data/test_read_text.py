@@ -116,9 +116,9 @@ def test_records_become_tuples():
         (lambda: decode_symbols([[0.5]]), "no symbols to name"),
         (
             lambda: decode_symbols([[0, 2]], WEATHER),
-            "sequence 0 holds 2 at step 1, but column 'sky' has symbols 0 to 1",
+            "sequence 0 holds 2 at step 2, but column 'sky' has symbols 0 to 1",
         ),
-        (lambda: decode_symbols(np.array([0.5]), WEATHER), "sequence 0 holds 0.5 at step 0"),
+        (lambda: decode_symbols(np.array([0.5]), WEATHER), "sequence 0 holds 0.5 at step 1"),
         (lambda: decode_symbols(hs.Sequences.of([0, 1]), RECORD), "the schema says"),
         (lambda: to_text(hs.Sequences.of([0], missing=[True], schema=WEATHER)), "some symbols are missing"),
         (lambda: to_text(np.zeros((1, 2, 3)), RECORD), "3 columns, which make no text"),

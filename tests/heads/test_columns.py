@@ -79,7 +79,7 @@ def test_a_value_outside_its_columns_support_is_refused(distribution, entry, val
     values[1, 2, entry] = value
     inside = np.asarray(distribution.support(values))
     assert inside.shape == (2, 3) and not inside[1, 2] and inside.sum() == 5
-    with pytest.raises(DataError, match=r"sequence 1 holds .* at step 2; observations must be records of 'weather'"):
+    with pytest.raises(DataError, match=r"sequence 1 holds .* at step 3; observations must be records of 'weather'"):
         check_support(distribution.support, values, np.ones((2, 3), bool))
 
 

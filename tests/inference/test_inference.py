@@ -144,8 +144,8 @@ def test_inputs_are_read_by_the_update_and_the_readout(driven):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ([[0, 3]], "sequence 0 holds 3 at step 1; observations must be whole numbers from 0 to 2"),
-        ([[0, -1]], "sequence 0 holds -1 at step 1"),
+        ([[0, 3]], "sequence 0 holds 3 at step 2; observations must be whole numbers from 0 to 2"),
+        ([[0, -1]], "sequence 0 holds -1 at step 2"),
         ([0.5, 1.5], "observations are float64, but symbols are due"),
         (np.zeros((2, 3, 4), int), "each observation has shape"),
         (hs.Sequences.of(np.zeros((4, 2), int)), "hs.Sequences.padded"),
@@ -184,7 +184,7 @@ def test_one_impossible_observation_does_not_spoil_the_next_ones(chain):
 
 def test_values_beyond_the_precision_are_refused():
     model = hs.cast(hs.build("gru", np.arange(5.0), hidden=2, key=jr.key(0)), jnp.float32)
-    with pytest.raises(hs.DataError, match="sequence 0 holds a value beyond the range of float32 at step 1"):
+    with pytest.raises(hs.DataError, match="sequence 0 holds a value beyond the range of float32 at step 2"):
         hs.log_prob(model, [[0.0, 1e60]])
     with pytest.raises(hs.DataError, match="beyond the range of float32"):
         hs.Stream(model).push(1e60)

@@ -85,5 +85,5 @@ def test_a_record_with_a_wrong_entry_is_refused():
     model = network("mixed records")
     values = np.tile([1.0, 5.0, 0.0, 2.0], (1, 3, 1))
     values[0, 1, 3] = -2.0
-    with pytest.raises(hs.DataError, match=r"sequence 0 holds \[1.0, 5.0, 0.0, -2.0\] at step 1; .*'visits' \(whole"):
+    with pytest.raises(hs.DataError, match=r"sequence 0 holds \[1.0, 5.0, 0.0, -2.0\] at step 2; .*'visits' \(whole"):
         hs.log_prob(model, hs.Sequences.padded(values))

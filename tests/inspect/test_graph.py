@@ -403,7 +403,7 @@ def test_inputs_join_the_joint():
     [
         (lambda: graph(weather(), 0), "steps is 0"),
         (lambda: graph(weather(), 3, view="loop"), "view is 'loop'; it must be 'generative' or 'recurrence'."),
-        (lambda: graph("gru", 3), "model is 'gru'; it must be a model of sequences"),
+        (lambda: graph("gru", 3), "model is 'gru'; it must be a model, such as"),
         (lambda: example_graph("rrn", 3), "name is 'rrn'; it must be one of rnn, hmm, particle-filter, switching."),
         (lambda: independent(example_graph("rnn", 2), "X9", "X1"), "a names 'X9', which is no variable"),
         (lambda: independent(example_graph("rnn", 2), "X1", []), "b is empty"),
@@ -414,7 +414,7 @@ def test_inputs_join_the_joint():
         (lambda: marginal(graph(unbounded(), 2)), "observations that are no symbols or bits"),
         (lambda: marginal(graph(weather(), 3), given=3), "given is 3; it must be a whole number from 0 to 2."),
         (lambda: log_joint(graph(weather(), 3), [[0, 1]], [[0, 1]]), "with 3 steps"),
-        (lambda: log_joint(graph(weather(), 2), [[0, 5]], [[0, 1]]), "holds 5 at step 1"),
+        (lambda: log_joint(graph(weather(), 2), [[0, 5]], [[0, 1]]), "holds 5 at step 2"),
         (
             lambda: log_joint(graph(weather(), 2), [[0, 1]], np.zeros((1, 3))),
             r"hidden has arrays of shapes \[\(1, 3\)\]",

@@ -373,7 +373,7 @@ def test_what_makes_no_model(changes, said):
         ([X], {"initial": "any"}, "initial is 'any'; it must be one of free, fixed, stationary"),
         ([np.array([0, 1, 1, 0, 1, 1])], {}, "the data hold symbols"),
         ([np.zeros((7, 2)) + 0.5], {}, r"each observation has shape \(2,\)"),
-        ([np.where(np.arange(7) == 2, np.nan, X)], {}, "sequence 0 has a missing value at step 2"),
+        ([np.where(np.arange(7) == 2, np.nan, X)], {}, "sequence 0 has a missing value at step 3"),
     ],
 )
 def test_data_that_it_cannot_be_built_for(data, options, said):
@@ -387,7 +387,7 @@ def test_data_that_it_cannot_learn_from_or_read():
     for method in (hs.EM(), hs.SGD(steps=1)):  # but says nothing of the regimes
         with pytest.raises(hs.DataError, match="lags is 2, but the longest sequence has 2 steps"):
             hs.fit(model, X[:2], method, key=jr.key(0), progress=False)
-    with pytest.raises(hs.MissingDataError, match="missing value at step 3"):
+    with pytest.raises(hs.MissingDataError, match="missing value at step 4"):
         hs.log_prob(model, np.where(np.arange(7) == 3, np.nan, X))
 
 

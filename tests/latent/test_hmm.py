@@ -147,9 +147,9 @@ def test_an_impossible_observation_is_minus_infinity_and_named():
     np.testing.assert_array_equal(hs.log_prob(model, data)[1], -np.inf)
     assert np.isfinite(np.asarray(hs.states(model, data))).all()
     for ask in (hs.filter, hs.smooth, hs.most_likely_states):
-        with pytest.raises(hs.DataError, match="sequence 1 holds 2 at step 2, which has probability zero"):
+        with pytest.raises(hs.DataError, match="sequence 1 holds 2 at step 3, which has probability zero"):
             ask(model, data)
-    with pytest.raises(hs.DataError, match="at step 2"):
+    with pytest.raises(hs.DataError, match="at step 3"):
         hs.fit(model, data, hs.EM(start="given"), key=jr.key(0))
 
 

@@ -148,7 +148,7 @@ def test_an_impossible_observation_has_probability_zero_and_is_named():
         found = ParticleFilter(model, 10, proposal, key=jr.key(14))
         steps = hs.step_log_probs(found, np.array([0, 1, 2]))[0]
         np.testing.assert_allclose(steps, [-np.log(2), -np.inf, -np.log(2)])
-        with pytest.raises(hs.DataError, match="holds 1 at step 1, which has probability zero"):
+        with pytest.raises(hs.DataError, match="holds 1 at step 2, which has probability zero"):
             filter_states(found, np.array([0, 1, 2]))
 
 

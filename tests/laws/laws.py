@@ -407,7 +407,7 @@ def missing_is_marginalised_or_refused(model, grid, limits: Limits = FREE):
     with_gap = given(model, data.values, missing=gaps)
     if not has(model, "prepare_partial"):
         for function in (hs.log_prob, hs.predictive, hs.states):
-            with pytest.raises(hs.MissingDataError, match="sequence 0 has a missing value at step 2"):
+            with pytest.raises(hs.MissingDataError, match="sequence 0 has a missing value at step 3"):
                 function(model, with_gap)
         return
     without_end = given(model, data.values, missing=np.arange(4)[None] == 3)

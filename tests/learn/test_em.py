@@ -205,7 +205,7 @@ def test_impossible_data_are_named():
     model = Coins(model.weights, model.probs.at[:, 2].set(0))
     data = hs.Sequences.of([[0, 1, 1], [1, 3, 2]], names=["a", "b"])
     for method in (EM(), EM(batch_size=1)):
-        with pytest.raises(hs.DataError, match="sequence b holds 2 at step 2, which has probability zero"):
+        with pytest.raises(hs.DataError, match="sequence b holds 2 at step 3, which has probability zero"):
             hs.fit(model, data, method, key=jr.key(0))
 
 

@@ -106,5 +106,5 @@ def test_what_cannot_be_is_told(start, learned, stream):
     with pytest.raises(hs.DataError, match="holds 2 sequences; with continues=True it must be one"):
         update(learned, [stream[:10], stream[:10]], continues=True)
     sure = hs.HMM([1.0], [[1.0]], hs.emissions.Categorical([[0.5, 0.5, 0.0]]))
-    with pytest.raises(hs.DataError, match="holds 2 at step 1, which has probability zero"):
+    with pytest.raises(hs.DataError, match="holds 2 at step 2, which has probability zero"):
         update(sure, np.array([0, 2, 1]))

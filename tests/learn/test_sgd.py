@@ -361,7 +361,7 @@ def test_bad_arguments_of_fit_are_sentences():
         hs.fit(model, data, hs.SGD(), key=3)
     with pytest.raises(hs.DataError, match="at least one"):
         hs.fit(model, [], hs.SGD(), key=KEY)
-    with pytest.raises(hs.DataError, match="sequence 0 holds 3 at step 1"):
+    with pytest.raises(hs.DataError, match="sequence 0 holds 3 at step 2"):
         hs.fit(model, data, hs.SGD(), key=KEY, validation=[[0, 3]])
     with pytest.raises(hs.StrategyError, match="needs a recurrence with `combine`"):
         hs.fit(network(), data, hs.SGD(strategy=hs.Associative()), key=KEY)

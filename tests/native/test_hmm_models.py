@@ -130,7 +130,7 @@ def test_an_impossible_observation_is_said():
     model = hs.HMM([1.0, 0.0], np.eye(2), hs.emissions.Categorical(probs=np.eye(2)))
     found = hs.log_prob(model, [np.array([0, 0, 1, 0])], strategy=hs.Native())
     assert np.asarray(found) == -np.inf
-    with pytest.raises(hs.DataError, match="at step 2, which has probability zero"):
+    with pytest.raises(hs.DataError, match="at step 3, which has probability zero"):
         hs.smooth(model, [np.array([0, 0, 1, 0])], strategy=hs.Native())
 
 

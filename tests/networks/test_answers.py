@@ -137,10 +137,10 @@ def tagger():
         (LABELLED.sources, r"its data are pairs, but these are sequences; give hs.Pairs.of\(sources, targets\)"),
         ([[0, 1]], r"these are a list; give hs.Pairs.of"),
         (TAGGED, "target 0 has 4 steps, but Summary of GRU gives one answer.*hs.Transducer"),
-        (hs.Pairs.of([[0, 3]], [1]), "source 0 holds 3 at step 1; sources must be whole numbers from 0 to 2"),
+        (hs.Pairs.of([[0, 3]], [1]), "source 0 holds 3 at step 2; sources must be whole numbers from 0 to 2"),
         (hs.Pairs.of([[0.5, 1.0]], [1]), "sources are float64, but symbols are due"),
         (hs.Pairs.of([[[0.5, 1.0]]], [1]), r"each step of a source has shape \(2,\), but .* reads steps of shape \(\)"),
-        (hs.Pairs.of([[0, 1]], [2]), "target 0 holds 2 at step 0; targets must be whole numbers from 0 to 1"),
+        (hs.Pairs.of([[0, 1]], [2]), "target 0 holds 2 at step 1; targets must be whole numbers from 0 to 1"),
         (hs.Pairs.of([[0, 1]], [0.5]), "targets are float64, but symbols are due"),
         (hs.Pairs.of([[0, 1]], [[[1, 0]]]), r"each step of a target has shape \(2,\), but .* answers with"),
         (hs.Pairs.of([[0, 1]], [1], missing=[True]), "all targets of the pairs are missing"),
@@ -157,7 +157,7 @@ def test_other_data_that_do_not_fit_are_refused(classifier, tagger):
     gaps = hs.Sequences.of([[0, 1], [1, 1]], missing=[[False, True], [False, False]])
     for data in (hs.Pairs.of(gaps, [0, 1]), gaps):
         with pytest.raises(
-            hs.MissingDataError, match="source 0 has a missing value at step 1, and Summary of GRU reads"
+            hs.MissingDataError, match="source 0 has a missing value at step 2, and Summary of GRU reads"
         ):
             hs.predictive(classifier, data)
     later = hs.Pairs(TAGGED.sources, TAGGED.targets.after(1))

@@ -189,7 +189,7 @@ class Sequences:
             if np.isinf(values).any():
                 where = np.argwhere(np.isinf(values))[0]
                 raise DataError(
-                    f"sequence {where[0]} holds an infinite value at step {where[1]}; values must be finite."
+                    f"sequence {where[0]} holds an infinite value at step {where[1] + 1}; values must be finite."
                 )
         else:
             values = np.where(observed, values, np.zeros((), values.dtype))
@@ -198,7 +198,8 @@ class Sequences:
             if not np.isfinite(inputs).all():
                 where = np.argwhere(~np.isfinite(inputs))[0]
                 raise DataError(
-                    f"inputs of sequence {where[0]} are not finite at step {where[1]}; they must be known throughout."
+                    f"inputs of sequence {where[0]} are not finite at step {where[1] + 1}; they must be known "
+                    "throughout."
                 )
         if names is None:
             names = tuple(str(i) for i in range(len(values)))

@@ -123,7 +123,7 @@ def _follow(path: Path | None, data: Sequences, schema: Schema) -> Sequences:
             sequence, step = np.argwhere(wrong)[0]
             due = "whole numbers from 0 on" if column.kind == "count" else f"whole numbers from 0 to {high}"
             raise DataError(
-                f"sequence {sequence} holds {known[sequence, step]} at step {step} of column "
+                f"sequence {sequence} holds {known[sequence, step]} at step {step + 1} of column "
                 f"{column.name!r}, which is {column.kind}: {due}."
             )
     floats = "real" in schema.kinds or (not schema.scalar and "symbol" in schema.kinds)

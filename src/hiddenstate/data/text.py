@@ -173,7 +173,7 @@ def _name_column(column: Column, values: np.ndarray, observed: np.ndarray) -> np
     if wrong.any():
         sequence, step = np.argwhere(wrong)[0]
         raise DataError(
-            f"sequence {sequence} holds {known[sequence, step]} at step {step}, but column {column.name!r} "
+            f"sequence {sequence} holds {known[sequence, step]} at step {step + 1}, but column {column.name!r} "
             f"has symbols 0 to {column.size - 1}."
         )
     vocabulary = np.array(column.symbols or [str(i) for i in range(column.size)], dtype=object)

@@ -172,7 +172,7 @@ def check_sequences(model: SequenceModel, data: Sequences) -> None:
     if data.observed is not None and not has(model, "prepare_partial"):
         sequence, step = (int(i) for i in np.argwhere(~data.observed)[0][:2])
         raise MissingDataError(
-            f"sequence {data.names[sequence]} has a missing value at step {step}, and {name_of(model)} cannot "
+            f"sequence {data.names[sequence]} has a missing value at step {step + 1}, and {name_of(model)} cannot "
             "marginalise missing observations: it needs each one. Fill them in, cut the sequences there, or take a "
             "latent-state model such as hmm or linear-gaussian."
         )
@@ -189,8 +189,8 @@ def check_sources(model: ConditionalModel, data: Sequences) -> None:
     if data.observed is not None:
         sequence, step = (int(i) for i in np.argwhere(~data.observed)[0][:2])
         raise MissingDataError(
-            f"source {data.names[sequence]} has a missing value at step {step}, and {name_of(model)} reads every one. "
-            "Fill them in, or cut the sequences there; only targets may be missing."
+            f"source {data.names[sequence]} has a missing value at step {step + 1}, and {name_of(model)} reads every "
+            "one. Fill them in, or cut the sequences there; only targets may be missing."
         )
     _check_inputs(model, data)
 
@@ -207,7 +207,7 @@ def check_targets(model: ConditionalModel, pairs: Pairs) -> None:
     if pairs.targets.observed is not None and has(model, "decoder_start"):
         pair, step = (int(i) for i in np.argwhere(~pairs.targets.observed)[0][:2])
         raise MissingDataError(
-            f"target {pairs.names[pair]} has a missing value at step {step}, but {name_of(model)} writes each step "
+            f"target {pairs.names[pair]} has a missing value at step {step + 1}, but {name_of(model)} writes each step "
             "from those before and needs every one of them."
         )
 
@@ -288,7 +288,7 @@ def _check_range(data: Sequences, dtype: np.dtype, what: str = "sequence") -> No
     large = np.abs(data.values) > most  # NaN, which is missing, is not
     if large.any():
         sequence, step, *_ = (int(i) for i in np.argwhere(large)[0])
-        raise DataError(f"{what} {data.names[sequence]} holds a value beyond the range of {dtype} at step {step}.")
+        raise DataError(f"{what} {data.names[sequence]} holds a value beyond the range of {dtype} at step {step + 1}.")
 
 
 def _surely_within(support: Any, data: Sequences) -> bool:
@@ -309,7 +309,7 @@ def check_support(
         sequence, step = (int(i) for i in np.argwhere(~inside)[0])
         name = names[sequence] if names else sequence
         got = np.asarray(values[sequence, step]).tolist()
-        raise DataError(f"{what} {name} holds {got} at step {step}; {due} must be {describe(support)}.")
+        raise DataError(f"{what} {name} holds {got} at step {step + 1}; {due} must be {describe(support)}.")
 
 
 def within(support: Any, values: np.ndarray, what: str = "observations") -> np.ndarray:

@@ -143,7 +143,7 @@ def _refuse(model: SequenceModel, data: Sequences, log_probs: Float[Array, "sequ
         sequence, step = (int(i) for i in np.argwhere(nothing)[0])
         got = np.asarray(data.values[sequence, step]).tolist()
         raise DataError(
-            f"sequence {data.names[sequence]} holds {got} at step {step}, which has probability zero under every "
+            f"sequence {data.names[sequence]} holds {got} at step {step + 1}, which has probability zero under every "
             f"hidden state that {name_of(model)} can be in there: no posterior exists."
         )
 

@@ -198,8 +198,8 @@ def _observations(data: Sequences, lags: int) -> np.ndarray:
     if data.observed is not None:
         sequence, step = (int(i) for i in np.argwhere(~data.observed)[0][:2])
         raise MissingDataError(
-            f"sequence {data.names[sequence]} has a missing value at step {step}; an autoregression needs each one, "
-            "since later ones depend on it. Fill it in, or cut the sequence there."
+            f"sequence {data.names[sequence]} has a missing value at step {step + 1}; an autoregression needs each "
+            "one, since later ones depend on it. Fill it in, or cut the sequence there."
         )
     check_long_enough(data, lags)
     return np.asarray(data.values, float)[data.valid]
