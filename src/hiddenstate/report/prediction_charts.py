@@ -127,7 +127,10 @@ def forecast_slides(models: Mapping[str, Any], data: Sequences, *, key: PRNGKeyA
         ]
         for place, row in enumerate(rows)
     ]
-    labels = [f"{data.names[row]}, after {origin} steps" for row, origin in zip(rows, origins, strict=True)]
+    labels = [
+        f"{data.names[row]}, after {origin} step{'' if origin == 1 else 's'}"
+        for row, origin in zip(rows, origins, strict=True)
+    ]
     return Slides("Forecast of", labels, charts)
 
 
