@@ -18,6 +18,7 @@ def test_an_unknown_workload_or_peer_is_a_sentence(run, capfd):
 
 def test_without_a_checkout_it_says_where_to_get_one(run, monkeypatch, tmp_path):
     monkeypatch.setattr(hiddenstate, "__file__", str(tmp_path / "lib" / "hiddenstate" / "__init__.py"))
+    monkeypatch.chdir(tmp_path)
     done = run("bench", "--list")
     assert done.exit_code == 2
     assert "clone the project's repository" in done.stderr

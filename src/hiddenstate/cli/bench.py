@@ -51,9 +51,10 @@ def bench(
 
 
 def checkout() -> Path:
-    """The folder benchmarks of the checkout that this package is run from."""
-    folder = Path(hiddenstate.__file__).parents[2] / "benchmarks"
-    if not (folder / "peers" / "__main__.py").exists():
+    """The folder benchmarks of the checkout that this package is run from, or that one is in."""
+    folders = [root / "benchmarks" for root in (Path(hiddenstate.__file__).parents[2], Path.cwd())]
+    folder = next((folder for folder in folders if (folder / "peers" / "__main__.py").exists()), None)
+    if folder is None:
         fail(
             "the benchmark does not come with the installed package; clone the project's repository and run "
             "`make bench` there."
