@@ -6,7 +6,7 @@ import jax.random as jr
 import pytest
 
 import hiddenstate as hs
-from hiddenstate.papers import feng2024
+from hiddenstate.papers import feng2024, feng2024_claims
 from hiddenstate.papers.learned_tasks import label, stacked, text_parts
 from hiddenstate.papers.training_time import differences, parameter_shares
 
@@ -97,6 +97,19 @@ def seeds(network, accuracy, **place):
 def texts(gru, mingru):
     found = (("gru", gru), ("mingru", mingru))
     return [{"network": name, "seed": seed, "nats_per_character": loss} for name, loss in found for seed in range(2)]
+
+
+def test_curves_of_text_stay_at_the_best_so_far():
+    losses = {"gru": (2.0, 1.5, 3.0), "mingru": (2.5, 2.2, 2.1)}
+    rows = [
+        {"network": name, "updates": 10 * step, "loss": loss, "standard_error": loss / 10}
+        for name, each in losses.items()
+        for step, loss in enumerate(each)
+    ]
+    found = feng2024_claims._least_so_far(rows)
+    assert [row["loss"] for row in found] == [2.0, 1.5, 1.5, 2.5, 2.2, 2.1]
+    assert [row["standard_error"] for row in found[:3]] == pytest.approx([0.2, 0.15, 0.15])
+    assert [row["updates"] for row in found] == [0, 10, 20] * 2
 
 
 def made_up(**changes):
