@@ -100,7 +100,8 @@ def test_slopes_are_those_of_the_textbook(instructions, missing, precision, stat
 
     wanted, wanted_slopes = slopes(expected, weights, *(jnp.asarray(a, "float64") for a in arguments))
     assert_close(found[0], jax.tree.map(lambda a, b: np.asarray(a, b.dtype), wanted, found[0]))
-    assert_close(found[1], jax.tree.map(lambda a, b: np.asarray(a, b.dtype), wanted_slopes, found[1]))
+    # The covariances drawn have condition numbers of ten to a hundred, by which solving with them multiplies rounding.
+    assert_close(found[1], jax.tree.map(lambda a, b: np.asarray(a, b.dtype), wanted_slopes, found[1]), room=10)
 
 
 @needs_kernels

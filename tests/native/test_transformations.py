@@ -240,6 +240,24 @@ def test_a_subclass_with_a_step_of_its_own_has_no_kernel():
         hs.log_prob(model, hs.Sequences.padded(np.zeros((1, 3), int)), strategy=hs.Native())
 
 
+def test_a_subclass_with_gates_of_its_own_does_not_read_by_the_kernel_of_another():
+    class Open(hs.cells.MinGRU):
+        def gate_and_line(self, x):
+            logit, line = super().gate_and_line(x)
+            return logit + 5, line
+
+    model = hs.RNN(Open(3, 4, key=jax.random.key(0)), hs.heads.Categorical(4, 3, key=jax.random.key(1)))
+    data = hs.Sequences.padded(np.array([[0, 1, 2, 1]]))
+    for strategy in (hs.Auto(), hs.Sequential()):
+        found = hs.step_log_probs(model, data, strategy=strategy)
+        stream = hs.Stream(model)
+        pushed = []
+        for x in data[0]:
+            stream.push(x)
+            pushed.append(float(stream.last_log_prob))
+        np.testing.assert_allclose(np.asarray(found)[0], pushed, rtol=1e-5)
+
+
 def test_without_kernels_everything_is_as_before_and_says_why():
     code = (
         "import hiddenstate as hs; a = hs.native.available(); print(bool(a), a.reason, hs.native.instruction_sets());"

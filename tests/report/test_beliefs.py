@@ -40,7 +40,11 @@ def training_of(networks: int) -> ProbesOverTraining:
 
 def settling():
     names = ("belief_entropy", "belief_entropy_error", "belief_low", "belief_high", "cross_entropy")
-    columns = {"seen": np.arange(8)} | dict.fromkeys(names, np.linspace(1, 0, 8)) | {"cross_entropy_error": [0.1] * 8}
+    columns = (
+        {"seen": np.arange(8), "sequences": np.full(8, 3)}
+        | dict.fromkeys(names, np.linspace(1, 0, 8))
+        | {"cross_entropy_error": [0.1] * 8}
+    )
     return _summed_up("hmm", pl.DataFrame(columns), 0.1)
 
 

@@ -9,6 +9,7 @@ from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
 from hiddenstate.cells.checks import number, weights, whole
 from hiddenstate.cells.minimal import Minimal
 from hiddenstate.core import register
+from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops.projection import project
 
 
@@ -55,6 +56,11 @@ class MinGRU(Minimal):
         self.log_space = log_space
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size), gates=2)
         self.bias = jnp.zeros(2 * hidden_size).at[:hidden_size].set(number("gate_bias", gate_bias))
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        return (StreamedLayer(self.kernel, self.hidden_size, self.input_weight, self.bias, logarithms=self.log_space),)
 
     def gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
         """The logit of z, and c before g."""

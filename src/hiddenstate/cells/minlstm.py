@@ -10,6 +10,7 @@ from hiddenstate._types import Array, Float, Initialiser, PRNGKeyArray
 from hiddenstate.cells.checks import number, weights, whole
 from hiddenstate.cells.minimal import Minimal
 from hiddenstate.core import register
+from hiddenstate.native.streaming import StreamedLayer
 from hiddenstate.ops.projection import project
 
 
@@ -52,6 +53,11 @@ class MinLSTM(Minimal):
         self.log_space = log_space
         self.input_weight = weights("input_init", input_init, key, (hidden_size, input_size), gates=3)
         self.bias = jnp.zeros(3 * hidden_size).at[:hidden_size].set(number("forget_bias", forget_bias))
+
+    @property
+    def streamed(self) -> tuple[StreamedLayer, ...]:
+        """What a compiled stream takes of it."""
+        return (StreamedLayer(self.kernel, self.hidden_size, self.input_weight, self.bias, logarithms=self.log_space),)
 
     def gate_and_line(self, x: Float[Array, " input"]) -> tuple[Float[Array, " hidden"], Float[Array, " hidden"]]:
         """The logit of i', and c before g."""
